@@ -41,8 +41,8 @@ const PARTS: usize = 64;
 /// What the packager has made of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Product {
-    /// A publication of the stream called so begins.
-    Begin(Arc<str>),
+    /// A publication begins: the name of its stream, and its number.
+    Begin(Arc<str>, u64),
     /// The declaration of the tracks of the parts that follow.
     Tracks(Vec<u8>),
     /// The next part.
@@ -102,8 +102,10 @@ impl Hls {
     /// Creates the presentations of these live streams for tests, without a packager.
     pub(crate) fn without_packager(streams: &[LiveStream]) -> Self {
         let video = streams.iter().enumerate().filter(|(_, stream)| is_playable(&stream.spec));
-        let presentations = video.map(|(live, _)| Presentation::new(live, 1_000_000)).collect();
-        Self { presentations, ..Self::default() }
+        let presentations: Vec<Presentation> =
+            video.map(|(live, _)| Presentation::new(live, 1_000_000)).collect();
+        let counts = presentations.iter().map(|_| Arc::default()).collect();
+        Self { presentations, counts, ..Self::default() }
     }
 
     /// Receives what the packager has made.
@@ -128,8 +130,31 @@ impl Hls {
         }
     }
 
+    /// Gives the presentation of a live stream up: another path has the stream's place, and its
+    /// publications are numbered from `publication` on.
+    pub(crate) fn begin_path(&mut self, live: usize, publication: u64) {
+        if let Some(found) = self.of_live(live) {
+            self.presentations[found].begin_path(publication);
+        }
+    }
+
+    /// Begins a publication of a live stream before the packager has its first frame. Players of
+    /// the publication before must not get a playlist that has ended.
+    pub(crate) fn begin(&mut self, live: usize, (name, publication): (&str, u64)) {
+        if let Some(found) = self.of_live(live) {
+            self.presentations[found].begin(Arc::from(name), publication);
+        }
+    }
+
+    /// Adds products to the presentation of a live stream.
+    #[cfg(test)]
+    pub(crate) fn add_to(&mut self, live: usize, products: &[Product]) {
+        let found = self.of_live(live).unwrap();
+        products.iter().for_each(|product| self.add(found, product.clone(), 1));
+    }
+
     /// Removes old files of ended publications. Returns the connections whose requests can be
-    /// answered now, or have waited in vain.
+    /// answered now, or whose time is over.
     pub(crate) fn tick(&mut self, now_ns: u64) -> Vec<usize> {
         for presentation in &mut self.presentations {
             presentation.expire(now_ns);
@@ -141,20 +166,15 @@ impl Hls {
         self.held.due(is_ready, now_ns)
     }
 
-    /// Returns whether a live stream has had a player of late.
+    /// Returns whether a player of a live stream has requested a playlist within 20 s.
     pub(crate) fn is_watched(&self, live: usize, now_ns: u64) -> bool {
         let found = self.presentations.iter().find(|of| of.live == live);
         found.is_some_and(|of| of.is_watched(now_ns))
     }
 
     /// Returns the index of the presentation of a live stream.
-    fn of_live(&self, live: usize) -> Option<usize> {
+    pub(crate) fn of_live(&self, live: usize) -> Option<usize> {
         self.presentations.iter().position(|of| of.live == live)
-    }
-
-    /// Returns the index of the presentation whose last publication was of the stream called so.
-    fn of_name(&self, name: &str) -> Option<usize> {
-        self.presentations.iter().position(|of| of.name() == Some(name))
     }
 
     /// Returns the state of each stream that has been published.

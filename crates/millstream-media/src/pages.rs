@@ -493,7 +493,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// Encodes the metrics of hooks, by their number in the file.
+    /// Encodes the metrics of streams that HLS plays.
     fn encode_hls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let counter = ConstCounter::new(0u64).metric_type();
         let help = "Frames, parts, playlists and bytes of streams that HLS plays, by event";
@@ -516,6 +516,7 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Encodes the metrics of hooks, by their number in the file.
     fn encode_hooks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let counter = ConstCounter::new(0u64).metric_type();
         let help = "Commands of hooks by outcome";

@@ -45,6 +45,8 @@ fn seeds() -> Vec<Vec<u8>> {
         get("/live/index.m3u8") + &files,
         get("/live/index.m3u8?_HLS_msn=2&_HLS_part=0&token=x") + &get("/cam/a/index.m3u8"),
         get("/live/index.m3u8?_HLS_msn=3") + &get("/live/index.m3u8?_HLS_part=1"),
+        get("/cam/a/index.m3u8?_HLS_msn=18446744073709551615&_HLS_part=0")
+            + &get("/cam/a/index.m3u8?_HLS_msn=0"),
         get("/film/index.m3u8") + &get("/recordings/live/index.m3u8").replace("GET", "HEAD"),
     ];
     texts.map(String::into_bytes).to_vec()

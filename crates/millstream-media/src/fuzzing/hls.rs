@@ -18,8 +18,9 @@ use crate::rtsp::session::Transport;
 const PREFIX: &str = "PREFIX";
 
 /// Returns the answers of a server to the bytes of an HLS player. The stream `live` is published
-/// and has two segments and a part; the others are those of [`requests`](super::requests). `PREFIX`
-/// in the bytes is replaced by the beginning of the names of files.
+/// and has two segments and a part. The path `cam/a` has a part, and more of them while a request
+/// waits. The others are those of [`requests`](super::requests). `PREFIX` in the bytes is replaced
+/// by the beginning of the names of files.
 ///
 /// # Panics
 /// Panics if the repository's example clips are missing.
@@ -29,22 +30,24 @@ pub fn hls_requests(bytes: &[u8]) -> Vec<u8> {
     let mut output = Vec::new();
     with_handler(&Access::open(), |serve| {
         serve(local, &mut |shared, requester| {
-            let track = Track { payload_type: 96, clock_rate: 90_000, ..Track::default() };
-            shared.live.announce(0, (usize::MAX, local), track, 1);
-            if let Some(publisher) = &mut shared.live.streams[0].publisher {
-                publisher.transport = Some(Transport::Interleaved(0, 1));
+            shared.live.hls = Hls::without_packager(&shared.live.streams);
+            let path = shared.live.claim("cam/a", shared.sessions).ok();
+            let mut of_path = 0;
+            for (stream, name, parts) in [(Some(0), "live", 0..11), (path, "cam/a", 0..1)] {
+                let Some(stream) = stream else { continue };
+                let track = Track { payload_type: 96, clock_rate: 90_000, ..Track::default() };
+                shared.live.announce(stream, (usize::MAX - stream, local), track, 1);
+                if let Some(publisher) = &mut shared.live.streams[stream].publisher {
+                    publisher.transport = Some(Transport::Interleaved(0, 1));
+                }
+                shared.live.record(stream, 1);
+                let hls = &mut shared.live.hls;
+                let Some(found) = hls.of_live(stream) else { continue };
+                hls.add(found, Product::Begin(Arc::from(name), u64::MAX), 1);
+                hls.add(found, Product::Tracks(vec![1; 9]), 1);
+                parts.for_each(|number| hls.add(found, part(number % 5 == 0), 1));
+                of_path = found;
             }
-            shared.live.record(0, 1);
-            let mut hls = Hls::without_packager(&shared.live.streams);
-            hls.add(0, Product::Begin(Arc::from("live")), 1);
-            hls.add(0, Product::Tracks(vec![1; 9]), 1);
-            for number in 0..11 {
-                let begins_group = number % 5 == 0;
-                let part =
-                    Fragment { bytes: vec![2; 7], ticks: 18_000, key: begins_group, begins_group };
-                hls.add(0, Product::Part(part), 1);
-            }
-            shared.live.hls = hls;
             let mut pass = AuthState::default();
             let names = shared.live.hls.prefix(0);
             let input = String::from_utf8_lossy(bytes).replace(PREFIX, &names);
@@ -53,6 +56,7 @@ pub fn hls_requests(bytes: &[u8]) -> Vec<u8> {
                 let mut handler = HlsHandler { shared: &mut *shared, local };
                 let (pieces, open) = handler.process_request(input, &mut pass, requester);
                 pieces.iter().for_each(|piece| output.extend_from_slice(piece));
+                shared.live.hls.add(of_path, part(true), 1);
                 // A request that is held is answered at the end of its wait.
                 let mut due = shared.live.hls.tick(u64::MAX);
                 due.extend(shared.live.tick_on_demand(|_| false, false, u64::MAX));
@@ -64,6 +68,11 @@ pub fn hls_requests(bytes: &[u8]) -> Vec<u8> {
         });
     });
     output
+}
+
+fn part(begins_group: bool) -> Product {
+    let key = begins_group;
+    Product::Part(Fragment { bytes: vec![2; 7], ticks: 18_000, key, begins_group })
 }
 
 /// Packages the frames of a publication: video, or audio, with their times, ns.

@@ -128,10 +128,8 @@ impl<B: AsWakeSocket> HlsHandler<'_, '_, B> {
             return refuse(404, "no such stream");
         };
         presentation.watch(now_ns);
-        if let Wanted::Playlist { sequence, .. } = wanted
-            && presentation.is_too_far(sequence)
-        {
-            return refuse(400, "`_HLS_msn` is too far ahead of the playlist");
+        if presentation.is_too_far(wanted) {
+            return refuse(400, "`_HLS_msn` and `_HLS_part` are too far ahead of the playlist");
         }
         if !presentation.is_ready(wanted) {
             return hold(hls, (found, wanted), requester, now_ns);
@@ -157,25 +155,28 @@ impl<B: AsWakeSocket> HlsHandler<'_, '_, B> {
         if self.shared.live.is_held(requester.connection) {
             return Err(Answer::Held);
         }
-        let hls = &self.shared.live.hls;
+        let live = &self.shared.live;
         let title = match title {
             Ok(title) => &self.shared.library.titles[title],
             Err(Unavailable::Busy(why)) => return Err(refuse(503, &why)),
             Err(Unavailable::Missing(why)) => {
                 // Players of a publication that has ended learn it from the playlist.
-                let ended =
-                    |of: &usize| hls.presentations.get(*of).is_some_and(Presentation::is_ended);
-                return hls.of_name(name).filter(ended).ok_or_else(|| refuse(404, &why));
+                let of = |found: &usize| live.hls.presentations.get(*found);
+                let ended = |found: &usize| of(found).is_some_and(Presentation::is_ended);
+                let found = live.index_of(name).and_then(|stream| live.hls.of_live(stream));
+                return found.filter(ended).ok_or_else(|| refuse(404, &why));
             }
         };
-        let found = title.live.and_then(|live| hls.of_live(live));
+        let found = title.live.and_then(|stream| live.hls.of_live(stream));
         found.ok_or_else(|| refuse(406, "HLS plays live streams of H.264 only"))
     }
 
     fn file(&mut self, name: &str, file: &str, requester: Requester) -> Answer {
         let now_ns = self.shared.now_ns;
-        let hls = &mut self.shared.live.hls;
-        let Some(found) = hls.of_name(name) else { return refuse(404, "unknown file") };
+        let live = &mut *self.shared.live;
+        let found = live.index_of(name).and_then(|stream| live.hls.of_live(stream));
+        let Some(found) = found else { return refuse(404, "unknown file") };
+        let hls = &mut live.hls;
         let Some(presentation) = hls.presentations.get_mut(found) else {
             return refuse(404, "unknown file");
         };
@@ -191,7 +192,7 @@ impl<B: AsWakeSocket> HlsHandler<'_, '_, B> {
     }
 }
 
-/// Holds a request, or refuses it if it has waited in vain.
+/// Holds a request, or refuses it if its time is over.
 fn hold(
     hls: &mut Hls,
     (found, wanted): (usize, Wanted),

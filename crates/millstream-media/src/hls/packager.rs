@@ -52,7 +52,7 @@ impl Packager {
         if self.publication != Some(frame.publication) {
             self.end(products)?;
             self.publication = Some(frame.publication);
-            products.push(Product::Begin(Arc::clone(&frame.stream)));
+            products.push(Product::Begin(Arc::clone(&frame.stream), frame.publication));
         }
         let added = if frame.is_audio { self.audio(frame) } else { self.video(frame, products) };
         if added.is_err() {
@@ -184,7 +184,7 @@ mod tests {
     /// Returns a letter for each product, with the number of frames of parts; groups are capitals.
     fn text(products: Vec<Product>) -> String {
         let of = |product: Product| match product {
-            Product::Begin(name) => format!(" {name}:"),
+            Product::Begin(name, _) => format!(" {name}:"),
             Product::Tracks(_) => " tracks".to_owned(),
             Product::Part(of) if of.begins_group => format!(" K{}", of.ticks / 3_600),
             Product::Part(of) => format!(" {}", of.ticks / 3_600),

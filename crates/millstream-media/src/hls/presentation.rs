@@ -18,9 +18,10 @@ use super::playlist::{ListedPart, ListedSegment, Playlist, part_file, segment_fi
 use crate::recording::segment::Fragment;
 use crate::rtsp::session::random_word;
 
-/// The complete segments in a playlist, and those that are kept.
+/// The least and the most complete segments in a playlist. It has three target durations, if there
+/// are as many (RFC 8216, section 6.2.2). Twice as many segments are kept.
 const LISTED: usize = 7;
-const KEPT: usize = 2 * LISTED;
+const MAX_LISTED: usize = 32;
 
 /// The last segments whose parts are listed, besides the open one.
 const LISTED_PARTS: usize = 3;
@@ -105,6 +106,10 @@ pub(crate) struct Presentation {
     /// publications: caches keep files.
     name: Option<Arc<str>>,
     pub(super) prefix: String,
+    /// The number of the publication, the least one if it has not begun, and whether products are
+    /// those of an earlier one.
+    publication: u64,
+    is_stale: bool,
     /// The declarations of tracks with their numbers.
     tracks: VecDeque<(u64, Arc<[u8]>)>,
     /// The complete segments, and the open one.
@@ -124,6 +129,8 @@ pub(crate) struct Presentation {
     ended_ns: Option<u64>,
     /// When a playlist was last requested, ns.
     watched_ns: Option<u64>,
+    /// The segments and parts of earlier paths.
+    uncounted: (u64, u64),
     /// Playlists served.
     pub(crate) playlists: u64,
     /// The size of all files served, bytes.
@@ -139,6 +146,8 @@ impl Presentation {
             max_bytes: max_bytes.max(MIN_KEPT_BYTES),
             name: None,
             prefix: String::new(),
+            publication: 0,
+            is_stale: true,
             tracks: VecDeque::new(),
             complete: VecDeque::new(),
             open: None,
@@ -151,6 +160,7 @@ impl Presentation {
             completed: 0,
             ended_ns: None,
             watched_ns: None,
+            uncounted: (0, 0),
             playlists: 0,
             served_bytes: 0,
         }
@@ -159,12 +169,13 @@ impl Presentation {
     /// Adds what the packager has made.
     pub(crate) fn add(&mut self, product: Product, now_ns: u64) {
         match product {
-            Product::Begin(name) => {
-                self.clear();
-                self.name = Some(name);
-                self.prefix = random_word().map_or_else(String::new, |word| format!("{word:016x}"));
-                (self.targets, self.completed, self.ended_ns) = (None, 0, None);
+            Product::Begin(name, publication) => {
+                if publication >= self.publication {
+                    self.begin(name, publication);
+                    self.is_stale = false;
+                }
             }
+            _ if self.is_stale => {}
             Product::Tracks(bytes) => {
                 self.complete_open();
                 self.is_interrupted = self.next_tracks > 0;
@@ -179,6 +190,24 @@ impl Presentation {
             }
         }
         self.bound();
+    }
+
+    /// Begins a publication. Products before [`Product::Begin`] are of an earlier one.
+    pub(super) fn begin(&mut self, name: Arc<str>, publication: u64) {
+        self.clear();
+        self.name = Some(name);
+        self.prefix = random_word().map_or_else(String::new, |word| format!("{word:016x}"));
+        (self.targets, self.completed, self.ended_ns) = (None, 0, None);
+        (self.publication, self.is_stale) = (publication, true);
+    }
+
+    /// Forgets the publications and counts of another path. The least number of the publications
+    /// that follow is `publication`.
+    pub(super) fn begin_path(&mut self, publication: u64) {
+        self.begin(Arc::from(""), publication);
+        self.name = None;
+        self.uncounted = (self.next_sequence, self.next_part);
+        (self.playlists, self.served_bytes, self.watched_ns) = (0, 0, None);
     }
 
     fn part(&mut self, part: Fragment) {
@@ -221,7 +250,7 @@ impl Presentation {
 
     /// Removes the oldest files beyond the bounds.
     fn bound(&mut self) {
-        while self.complete.len() > KEPT || self.bytes() > self.max_bytes {
+        while self.complete.len() > 2 * self.listed() || self.bytes() > self.max_bytes {
             if !self.remove_oldest() {
                 // A single segment that is too large: it ends here.
                 self.complete_open();
@@ -230,6 +259,19 @@ impl Presentation {
                 }
             }
         }
+    }
+
+    /// Returns how many of the complete segments are in the playlist, if there are as many.
+    fn listed(&self) -> usize {
+        let target_s = self.targets.map_or(0, |targets| targets.segment_s);
+        let mut rest = i64::from(target_s) * 3 * SECOND;
+        let newest = self.complete.iter().rev().take(MAX_LISTED);
+        let needed = newest.take_while(|segment| {
+            let is_needed = rest > 0;
+            rest -= segment.ticks;
+            is_needed
+        });
+        needed.count().max(LISTED)
     }
 
     fn remove_oldest(&mut self) -> bool {
@@ -272,7 +314,8 @@ impl Presentation {
     /// # Panics
     /// Panics if they are not.
     pub(crate) fn assert_bounds(&self) {
-        assert!(self.complete.len() <= KEPT && self.tracks.len() <= KEPT + 2);
+        let kept = 2 * MAX_LISTED;
+        assert!(self.complete.len() <= kept && self.tracks.len() <= kept + 2);
         let parts = |segment: &Segment| segment.parts.len() <= MAX_PARTS;
         assert!(self.complete.iter().chain(&self.open).all(parts));
         let largest = self.tracks.back().map_or(0, |(_, bytes)| bytes.len());
@@ -284,14 +327,14 @@ impl Presentation {
         self.name.as_deref()
     }
 
-    /// Returns the number of segments so far.
+    /// Returns the number of segments of the stream so far.
     pub(crate) fn segments(&self) -> u64 {
-        self.next_sequence
+        self.next_sequence - self.uncounted.0
     }
 
-    /// Returns the number of parts so far.
+    /// Returns the number of parts of the stream so far.
     pub(crate) fn parts(&self) -> u64 {
-        self.next_part
+        self.next_part - self.uncounted.1
     }
 
     /// Returns whether the publication has ended, and its playlist can be served.
@@ -304,7 +347,7 @@ impl Presentation {
         self.watched_ns = Some(now_ns);
     }
 
-    /// Returns whether a player has requested a playlist of late.
+    /// Returns whether a player has requested a playlist within 20 s.
     pub(crate) fn is_watched(&self, now_ns: u64) -> bool {
         self.watched_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < WATCHED_NS)
     }
@@ -316,10 +359,10 @@ impl Presentation {
         targets.map_or(FIRST_WAIT_NS, |targets| u64::from(targets.segment_s) * 3_000_000_000)
     }
 
-    /// Returns whether a request can be answered, if only by an error.
+    /// Returns whether a request can be answered, also by an error.
     pub(crate) fn is_ready(&self, wanted: Wanted) -> bool {
         match wanted {
-            _ if self.ended_ns.is_some() => true,
+            _ if self.ended_ns.is_some() || self.is_too_far(wanted) => true,
             Wanted::First => self.completed >= FIRST_SEGMENTS,
             Wanted::Part(number) => number < self.next_part,
             Wanted::Playlist { .. } if self.targets.is_none() => false,
@@ -331,29 +374,43 @@ impl Presentation {
     fn has(&self, sequence: u64, part: Option<u64>) -> bool {
         let open = self.open.as_ref();
         let parts_of_open = open.map_or(0, |open| open.parts.len() as u64);
-        let first_incomplete = self.next_sequence - u64::from(open.is_some());
+        let first_incomplete = self.first_incomplete();
         let last = self.complete.back();
         match part {
             None => sequence < first_incomplete,
             Some(part) if sequence == first_incomplete => part < parts_of_open,
             // A part beyond the end of the last segment is the first of the next one.
-            Some(part) if sequence + 1 == first_incomplete => {
+            Some(part) if sequence.checked_add(1) == Some(first_incomplete) => {
                 last.is_some_and(|last| part < last.parts.len() as u64) || parts_of_open > 0
             }
             Some(_) => sequence < first_incomplete,
         }
     }
 
-    /// Returns whether a segment is so far ahead that a request for it is an error.
-    pub(crate) fn is_too_far(&self, sequence: u64) -> bool {
-        self.targets.is_some() && self.ended_ns.is_none() && sequence > self.next_sequence + 1
+    /// Returns the number of the open segment, or of the next one if none is open.
+    fn first_incomplete(&self) -> u64 {
+        self.next_sequence - u64::from(self.open.is_some())
+    }
+
+    /// Returns whether what a request waits for is so far ahead that the request is an error: more
+    /// than two segments after the last complete one, or more parts after the last one than the
+    /// Advance Part Limit (RFC 8216bis, section 6.2.5.2).
+    pub(crate) fn is_too_far(&self, wanted: Wanted) -> bool {
+        let Wanted::Playlist { sequence, part } = wanted else { return false };
+        let Some(targets) = self.targets.filter(|_| self.ended_ns.is_none()) else { return false };
+        let open = self.first_incomplete();
+        let part_ticks = targets.part_ticks.clamp(1, SECOND);
+        let limit = u64::try_from((3 * SECOND + part_ticks - 1) / part_ticks).unwrap_or(3);
+        let parts = self.open.as_ref().map_or(0, |open| open.parts.len() as u64);
+        let next = if sequence == open { parts } else { 0 };
+        sequence > open + 1 || sequence >= open && part.is_some_and(|part| part >= next + limit)
     }
 
     /// Returns the playlist; the URLs of its files end with `query`. `None` before the first
     /// segment is complete.
     pub(crate) fn playlist(&mut self, query: &str) -> Option<Vec<u8>> {
         let targets = self.targets?;
-        let first = self.complete.len().saturating_sub(LISTED);
+        let first = self.complete.len().saturating_sub(self.listed());
         let with_parts = self.complete.len().saturating_sub(LISTED_PARTS);
         let parts = |segment: &Segment| -> Vec<ListedPart> {
             let listed = |part: &Part| {
@@ -438,7 +495,7 @@ mod tests {
 
     fn presentation() -> Presentation {
         let mut presentation = Presentation::new(0, 1_000_000);
-        presentation.add(Product::Begin(Arc::from("cam")), 1);
+        presentation.add(Product::Begin(Arc::from("cam"), 1), 1);
         presentation.add(Product::Tracks(vec![1; 8]), 1);
         presentation
     }
@@ -511,7 +568,22 @@ mod tests {
         ] {
             assert_eq!(of.is_ready(playlist(sequence, part)), expected, "{sequence} {part:?}");
         }
-        assert!(!of.is_too_far(5) && of.is_too_far(6));
+        // Two segments after the last complete one, and 3 s of parts of 0.23 s.
+        let limit = 14;
+        for (sequence, part, expected) in [
+            (4, None, false),
+            (5, None, true),
+            (3, Some(1 + limit - 1), false),
+            (3, Some(1 + limit), true),
+            (4, Some(limit - 1), false),
+            (4, Some(limit), true),
+            (2, Some(99), false),
+            (u64::MAX, Some(u64::MAX), true),
+        ] {
+            let wanted = playlist(sequence, part);
+            assert_eq!(of.is_too_far(wanted), expected, "{wanted:?}");
+            assert!(!expected || of.is_ready(wanted), "{wanted:?}");
+        }
         assert!(of.is_ready(Wanted::Part(15)) && !of.is_ready(Wanted::Part(16)));
         assert!(of.is_next_part(16) && !of.is_next_part(15) && !of.is_next_part(17));
         assert_eq!(of.wait_ns(), 3 * S);
@@ -586,12 +658,59 @@ mod tests {
     }
 
     #[test]
+    fn playlists_have_three_target_durations() {
+        let mut of = presentation();
+        // A segment of six seconds, then segments of one second.
+        (0..7).for_each(|number| part(&mut of, 10, number == 0));
+        let last = |of: &mut Presentation| {
+            let text = text(of);
+            let first = text.split("#EXT-X-MEDIA-SEQUENCE:").nth(1).unwrap();
+            let first: u64 = first.lines().next().unwrap().parse().unwrap();
+            (first, text.matches("#EXTINF:").count())
+        };
+        (1..40).for_each(|_| part(&mut of, 10, true));
+        assert_eq!(last(&mut of), (22, 18));
+        assert_eq!(of.complete.len(), 36);
+        // Segments of no length are bounded by their number.
+        (0..200).for_each(|_| part(&mut of, 0, true));
+        assert_eq!((last(&mut of).1, of.complete.len()), (MAX_LISTED, 2 * MAX_LISTED));
+        of.assert_bounds();
+    }
+
+    #[test]
+    fn players_do_not_get_the_playlist_of_the_publication_before() {
+        let mut of = presentation();
+        segments(&mut of, 4);
+        of.add(Product::End, 1);
+        assert!(of.is_ended() && of.is_ready(Wanted::First));
+        // Session control knows of the next publication before the packager has a frame.
+        of.begin(Arc::from("cam"), 2);
+        assert!(!of.is_ended() && !of.is_ready(Wanted::First) && text(&mut of).is_empty());
+        // What the packager still has to say of the publication before.
+        of.add(Product::Begin(Arc::from("cam"), 1), 1);
+        of.add(Product::Tracks(vec![1; 8]), 1);
+        part(&mut of, 2, true);
+        of.add(Product::End, 1);
+        assert!(!of.is_ended() && !of.is_ready(Wanted::First) && of.bytes() == 0);
+        of.add(Product::Begin(Arc::from("cam"), 2), 1);
+        of.add(Product::Tracks(vec![1; 8]), 1);
+        segments(&mut of, 3);
+        assert!(of.is_ready(Wanted::First) && text(&mut of).contains("MEDIA-SEQUENCE:5\n"));
+        // Another path has the place: it has its own counts.
+        assert_eq!((of.segments(), of.parts(), of.playlists), (9, 37, 1));
+        of.begin_path(3);
+        assert_eq!((of.name(), of.segments(), of.parts(), of.playlists), (None, 0, 0, 0));
+        of.add(Product::End, 1);
+        assert!(!of.is_ended());
+    }
+
+    #[test]
     fn another_publication_has_other_files_and_later_numbers() {
         let mut of = presentation();
         segments(&mut of, 2);
         let before = of.prefix.clone();
         of.add(Product::End, 1);
-        of.add(Product::Begin(Arc::from("cam")), 1);
+        of.add(Product::Begin(Arc::from("cam"), 1), 1);
         assert!(!of.is_ready(playlist(3, None)) && of.bytes() == 0);
         of.add(Product::Tracks(vec![2; 8]), 1);
         segments(&mut of, 1);

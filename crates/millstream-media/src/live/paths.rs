@@ -94,6 +94,7 @@ impl Publishing {
         let path = name.split_once('/').map_or("", |(_, path)| path);
         self.name_path(place, path);
         self.streams[place].ingest.ring().set_name(path);
+        self.hls.begin_path(place, self.publications + 1);
         for number in self.tracks_of(place) {
             let stream = &mut self.streams[number];
             let counts = stream.ingest.begin_counts();
@@ -157,10 +158,13 @@ impl Publishing {
 mod tests {
     use super::*;
     use crate::fuzzing::{live, own_region};
+    use crate::hls::{Hls, Product};
     use crate::live::publishing::Track;
+    use crate::recording::segment::Fragment;
     use crate::rtsp::Requester;
     use crate::rtsp::session::Transport;
     use std::net::IpAddr;
+    use std::sync::Arc;
 
     const S: u64 = 1_000_000_000;
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -217,6 +221,45 @@ mod tests {
         let specs: Vec<_> = live.streams.iter().map(|stream| stream.spec.clone()).collect();
         let adopted = Publishing::of(&specs, rings, S, Some(S));
         assert_eq!(adopted.index_of("cam/c"), Some(a));
+        live.streams[a].ingest.ring().set_name("");
+        live.streams[b].ingest.ring().set_name("");
+    }
+
+    #[test]
+    fn a_path_does_not_have_the_presentation_of_the_path_before() {
+        let mut live = live();
+        live.hls = Hls::without_packager(&live.streams);
+        let mut sessions = Sessions::new(own_region(), 20_000_000);
+        let names = |live: &Publishing| -> Vec<(String, u64)> {
+            live.hls.status().into_iter().map(|of| (of.stream, of.segments)).collect()
+        };
+        let begin = |live: &mut Publishing, sessions: &mut Sessions, name: &str| {
+            let place = claim(live, sessions, name).unwrap();
+            publish(live, place);
+            live.streams[place].publisher.as_mut().unwrap().transport =
+                Some(Transport::Interleaved(0, 1));
+            live.record(place, S);
+            place
+        };
+        let a = begin(&mut live, &mut sessions, "cam/a");
+        live.hls.add_to(a, &[Product::Begin(Arc::from("cam/a"), 1), Product::Tracks(vec![1])]);
+        let fragment = Fragment { bytes: vec![1], ticks: 1, key: true, begins_group: true };
+        live.hls.add_to(a, &[Product::Part(fragment), Product::End]);
+        let b = begin(&mut live, &mut sessions, "cam/b");
+        let mut expected = [("cam/a".to_owned(), 1), ("cam/b".to_owned(), 0)];
+        expected.sort_by_key(|(name, _)| live.index_of(name));
+        assert_eq!(names(&live), expected);
+        live.leave(a, 2 * S);
+        live.leave(b, 3 * S);
+        assert_eq!(claim(&mut live, &mut sessions, "cam/c"), Ok(a));
+        assert_eq!(names(&live), [("cam/b".to_owned(), 0)]);
+        // Its products come later than the publication that follows.
+        live.hls.add_to(a, &[Product::End]);
+        assert_eq!(begin(&mut live, &mut sessions, "cam/c"), a);
+        live.hls.add_to(a, &[Product::End]);
+        let mut expected = [("cam/b".to_owned(), 0), ("cam/c".to_owned(), 0)];
+        expected.sort_by_key(|(name, _)| live.index_of(name));
+        assert_eq!(names(&live), expected);
         live.streams[a].ingest.ring().set_name("");
         live.streams[b].ingest.ring().set_name("");
     }

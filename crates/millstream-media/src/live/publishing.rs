@@ -145,7 +145,7 @@ pub(crate) struct Publishing {
     pub(crate) streams: Vec<LiveStream>,
     idle_timeout_ns: u64,
     /// The number of publications so far.
-    publications: u64,
+    pub(super) publications: u64,
     /// The ingest counters of earlier paths: another path has their place now.
     pub(super) former: Ingested,
     /// Whether frames were released since the data plane was last woken.
@@ -376,6 +376,7 @@ impl Publishing {
         self.publications += 1;
         let publication = self.publications;
         let name = self.streams[stream].stream.clone();
+        self.hls.begin(stream, (&name, publication));
         for track in self.tracks_of(stream) {
             self.streams[track].publication = publication;
             let recorded = (name.as_str(), publication);

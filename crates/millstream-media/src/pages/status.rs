@@ -110,7 +110,8 @@ pub struct LiveStatus {
     pub ingested: Ingested,
 }
 
-/// The state of a stream's recording. Counts are those since the server started.
+/// The state of a stream's recording. Counts are those since the server started; of a path those
+/// since it took its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordingStatus {
     /// The stream's name.
@@ -131,7 +132,8 @@ pub struct RecordingStatus {
     pub queued_bytes: u64,
 }
 
-/// The state of a stream's presentation by HLS. Counts are those since the server started.
+/// The state of a stream's presentation by HLS. Counts are those since the server started; of a
+/// path those since it took its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HlsStatus {
     /// The stream's name.
