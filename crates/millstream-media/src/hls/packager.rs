@@ -4,13 +4,15 @@
 //! change, its times go back, or a gap interrupts it. Then another declaration of tracks and a
 //! discontinuity follow.
 
-use std::io;
+use millstream_sync::clock::system::now_ns;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use super::Product;
 use crate::recording::segment::{FragmentRule, Segment, SegmentError};
+use crate::recording::stream::SILENCE_NS;
 use crate::recording::tap::{Counts, Message, RecordedFrame};
 
 /// The length of a part, 1/90,000 s: 200 ms.
@@ -23,9 +25,16 @@ pub(crate) const SEGMENT_TICKS: i64 = 85_500;
 /// When parts end.
 const RULE: FragmentRule = FragmentRule { ticks: PART_TICKS, group_ticks: Some(SEGMENT_TICKS) };
 
-/// The longest time between two frames of one sequence of fragments, ns. A player would wait for
-/// the rest of a part that takes longer.
-const MAX_GAP_NS: u64 = 2_000_000_000;
+/// The longest time between two frames of one sequence of fragments, ns. A segment of a longer
+/// frame would round to two seconds, which the least target duration does not permit.
+const MAX_GAP_NS: u64 = 1_400_000_000;
+
+/// The most by which a key frame may precede the frame before it, ns. A sender report may correct
+/// the times of a publication by some ms.
+const MAX_BACK_NS: u64 = 100_000_000;
+
+/// How often the thread looks for silent publications.
+const TICK: Duration = Duration::from_secs(1);
 
 /// The most that audio may be ahead of the last frame of video, ns: without video, no part ends.
 const MAX_AHEAD_NS: u64 = 1_500_000_000;
@@ -35,8 +44,9 @@ const MAX_AHEAD_NS: u64 = 1_500_000_000;
 pub(crate) struct Packager {
     publication: Option<u64>,
     segment: Option<Segment>,
-    /// The time of the last frame of video, ns.
+    /// The time of the last frame of video, and when it arrived, ns.
     last_ns: u64,
+    arrived_ns: u64,
 }
 
 impl Packager {
@@ -51,7 +61,7 @@ impl Packager {
     ) -> Result<(), SegmentError> {
         if self.publication != Some(frame.publication) {
             self.end(products)?;
-            self.publication = Some(frame.publication);
+            (self.publication, self.arrived_ns) = (Some(frame.publication), now_ns());
             products.push(Product::Begin(Arc::clone(&frame.stream), frame.publication));
         }
         let added = if frame.is_audio { self.audio(frame) } else { self.video(frame, products) };
@@ -69,12 +79,14 @@ impl Packager {
     ) -> Result<(), SegmentError> {
         let gap = self.last_ns.abs_diff(frame.captured_ns) > MAX_GAP_NS;
         let is_other = |segment: &Segment| {
-            frame.captured_ns < segment.start_ns() || segment.is_other_format(&frame.bytes)
+            frame.captured_ns < self.last_ns.saturating_sub(MAX_BACK_NS)
+                || frame.captured_ns < segment.start_ns()
+                || segment.is_other_format(&frame.bytes)
         };
         if gap || frame.key && self.segment.as_ref().is_some_and(is_other) {
             self.finish(products)?;
         }
-        self.last_ns = frame.captured_ns;
+        (self.last_ns, self.arrived_ns) = (frame.captured_ns, now_ns());
         if let Some(segment) = &mut self.segment {
             return segment.video(&frame.bytes, frame.captured_ns, frame.key).map(|_| ());
         }
@@ -125,6 +137,19 @@ impl Packager {
         }
         finished
     }
+
+    /// Ends a publication without video: a full queue may have lost its end.
+    ///
+    /// # Errors
+    /// Fails if its last part cannot be made.
+    pub(crate) fn tick(
+        &mut self,
+        now_ns: u64,
+        products: &mut Vec<Product>,
+    ) -> Result<(), SegmentError> {
+        let silent = now_ns.saturating_sub(self.arrived_ns) > SILENCE_NS;
+        if silent { self.end(products) } else { Ok(()) }
+    }
 }
 
 /// Starts the thread. It ends when all taps are gone, or when `send`, which gets the index of a
@@ -140,19 +165,38 @@ pub(crate) fn start(
     let mut packagers: Vec<Packager> = counts.iter().map(|_| Packager::default()).collect();
     let run = move || {
         let mut products = Vec::new();
-        while let Ok(message) = messages.recv() {
-            let (stream, done) = match message {
-                Message::Frame(stream, frame) => {
-                    counts[stream].taken(&frame);
-                    (stream, packagers[stream].frame(&frame, &mut products))
-                }
-                Message::End(stream) => (stream, packagers[stream].end(&mut products)),
-            };
+        let mut ticked = Instant::now();
+        let deliver = |stream: usize, done: Result<(), _>, products: &mut Vec<Product>| {
             if done.is_err() {
                 Counts::add(&counts[stream].failures, 1);
             }
-            if !products.drain(..).all(|product| send(stream, product)) {
+            products.drain(..).all(|product| send(stream, product))
+        };
+        loop {
+            let open = match messages.recv_timeout(TICK) {
+                Ok(Message::Frame(stream, frame)) => {
+                    counts[stream].taken(&frame);
+                    let done = packagers[stream].frame(&frame, &mut products);
+                    deliver(stream, done, &mut products)
+                }
+                Ok(Message::End(stream)) => {
+                    let done = packagers[stream].end(&mut products);
+                    deliver(stream, done, &mut products)
+                }
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
+            if !open {
                 return;
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                for (stream, packager) in packagers.iter_mut().enumerate() {
+                    let done = packager.tick(now_ns(), &mut products);
+                    if !deliver(stream, done, &mut products) {
+                        return;
+                    }
+                }
             }
         }
     };
@@ -225,6 +269,66 @@ mod tests {
         }
         packager.end(&mut products).unwrap();
         assert_eq!(text(products), "cam: tracks K1 tracks K1 tracks K1 tracks K1 end");
+    }
+
+    #[test]
+    fn a_key_frame_before_the_last_frame_begins_new_tracks() {
+        let (mut packager, mut products) = (Packager::default(), Vec::new());
+        (0..50).for_each(|number| packager.frame(&frame(number, 500, 7), &mut products).unwrap());
+        // A correction by 90 ms, then one by 300 ms; both are after the start.
+        packager.frame(&frame(50, 370, 7), &mut products).unwrap();
+        (1..5).for_each(|n| packager.frame(&frame(50 + n, 500, 7), &mut products).unwrap());
+        packager.frame(&frame(50, 360, 7), &mut products).unwrap();
+        packager.end(&mut products).unwrap();
+        let text = text(products);
+        assert!(text.starts_with("cam: tracks K5 5 5 5 5 K5 5 5 5 "), "{text}");
+        assert!(text.ends_with(" tracks K1 end") && text.matches("tracks").count() == 2, "{text}");
+    }
+
+    #[test]
+    fn parts_of_times_in_ms_have_equal_numbers_of_frames() {
+        for (numerator, denominator) in [(30, 1), (30_000, 1_001), (24, 1), (60, 1)] {
+            let (mut packager, mut products) = (Packager::default(), Vec::new());
+            for number in 0..600u64 {
+                let ms = (number * 1_000 * denominator + numerator / 2) / numerator;
+                let frame =
+                    RecordedFrame { captured_ns: ms * MS, key: number == 0, ..frame(1, 0, 7) };
+                let bytes = coded(1, number == 0);
+                packager.frame(&RecordedFrame { bytes, ..frame }, &mut products).unwrap();
+            }
+            let parts = products.iter().filter_map(|product| match product {
+                Product::Part(part) => Some(part.ticks),
+                _ => None,
+            });
+            let parts: Vec<i64> = parts.collect();
+            let (least, most) = (parts.iter().min().unwrap(), parts.iter().max().unwrap());
+            assert!(parts.len() > 40 && least * 100 >= most * 97, "{numerator}: {parts:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_frame_is_a_part_and_a_longer_one_a_discontinuity() {
+        let (mut packager, mut products) = (Packager::default(), Vec::new());
+        for number in [0, 1, 2, 3, 33, 34] {
+            packager.frame(&frame(number, 0, 7), &mut products).unwrap();
+        }
+        packager.frame(&frame(75, 0, 7), &mut products).unwrap();
+        packager.end(&mut products).unwrap();
+        // A frame of 1.2 s, then a gap of 1.64 s.
+        assert_eq!(text(products), "cam: tracks K3 30 2 tracks K1 end");
+    }
+
+    #[test]
+    fn a_silent_publication_ends_once() {
+        let (mut packager, mut products) = (Packager::default(), Vec::new());
+        packager.tick(u64::MAX, &mut products).unwrap();
+        packager.frame(&frame(0, 0, 7), &mut products).unwrap();
+        packager.tick(packager.arrived_ns + SILENCE_NS, &mut products).unwrap();
+        assert_eq!(products.len(), 2);
+        packager.tick(packager.arrived_ns + SILENCE_NS + 1, &mut products).unwrap();
+        packager.tick(u64::MAX, &mut products).unwrap();
+        packager.frame(&frame(25, 0, 7), &mut products).unwrap();
+        assert_eq!(text(products), "cam: tracks K1 end cam: tracks");
     }
 
     #[test]

@@ -163,7 +163,7 @@ fn aac(config: &[u8], sample_rate: NonZeroU32, channels: u16) -> Mp4aBox {
 /// When fragments end; lengths are in the unit of times of video, 1/90,000 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FragmentRule {
-    /// The length of a fragment: it ends before the frame with which it would be longer.
+    /// The length of a fragment: it ends before the frame of which half would be beyond.
     pub(crate) ticks: i64,
     /// If given, a fragment also ends before a key frame that is this long after the last one that
     /// ended a fragment.
@@ -449,11 +449,18 @@ impl Segment {
         let key = frame.key;
         let Some((last, sample)) = video.last.replace((time, frame)) else { return Ok(()) };
         video.last_duration = time - last;
-        video.add(last, &sample, time - last);
         let FragmentRule { ticks, group_ticks } = self.rule;
+        if time - video.fragment_start > ticks * 3 / 2 && last > video.fragment_start {
+            // The frames before this one do not wait for the end of a long one.
+            video.fragment_start = last;
+            self.end_fragment()?;
+        }
+        let video = &mut self.video;
+        video.add(last, &sample, time - last);
         let begins_group =
             key && group_ticks.is_some_and(|least| time - video.group_start >= least);
-        let is_long = time + video.last_duration - video.fragment_start > ticks;
+        // The times of frames are rounded: a part has the number of frames that is nearest.
+        let is_long = time + video.last_duration / 2 - video.fragment_start > ticks;
         if begins_group || is_long || video.samples.is_full() {
             video.fragment_start = time;
             self.end_fragment()?;

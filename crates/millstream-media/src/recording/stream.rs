@@ -18,7 +18,7 @@ use super::tap::{Counts, RecordedFrame};
 const AUDIO_WAIT_NS: u64 = 2_000_000_000;
 
 /// The time without video after which a file ends, ns.
-const SILENCE_NS: u64 = 10_000_000_000;
+pub(crate) const SILENCE_NS: u64 = 10_000_000_000;
 
 /// The least time from the start of a file to that of the next one with other parameter sets or
 /// earlier times, ns. A publisher can change them with each frame.
