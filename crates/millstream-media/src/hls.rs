@@ -24,16 +24,14 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use crate::live::held::HeldRequests;
 use crate::live::publishing::{LiveSpec, LiveStream};
 use crate::pages::status::HlsStatus;
-use crate::recording::tap::{Counts, Tap};
+use crate::recording::tap::{Counts, tap_tracks};
 use presentation::{Presentation, Wanted};
 
 /// The most messages in the packager's queue for each stream.
 const MESSAGES: usize = 256;
 
-/// The time for which a stream's frames may wait for the packager at its rate, s, and the least
-/// size of these frames, bytes.
+/// The time for which a stream's frames may wait for the packager at its rate, s.
 const QUEUED_SECONDS: u64 = 2;
-const MIN_QUEUED: usize = 1 << 20;
 
 /// The most parts that wait for session control.
 const PARTS: usize = 64;
@@ -80,17 +78,11 @@ impl Hls {
             .collect();
         let counts: Vec<Arc<Counts>> = presentations.iter().map(|_| Arc::default()).collect();
         let (queue, messages) = sync_channel(MESSAGES * presentations.len().max(1));
-        for (live, stream) in streams.iter_mut().enumerate() {
-            let spec = &stream.spec;
-            let video = spec.audio.map_or(live, |(_, video)| video);
+        tap_tracks(streams, &queue, QUEUED_SECONDS, |spec, video| {
             let found = presentations.iter().position(|of| of.live == video);
-            let Some(found) = found.filter(|_| !spec.plays_recordings) else { continue };
-            let at_rate = spec.allowance.rate_bps / 8 * QUEUED_SECONDS;
-            let max_queued = usize::try_from(at_rate).unwrap_or(usize::MAX).max(MIN_QUEUED);
-            let which = (found, spec.audio.is_some());
-            let counts = Arc::clone(&counts[found]);
-            stream.ingest.tap(Tap::new(which, queue.clone(), counts, max_queued));
-        }
+            let found = found.filter(|_| !spec.plays_recordings)?;
+            Some((found, Arc::clone(&counts[found])))
+        });
         let (send, products) = sync_channel(PARTS);
         let of_thread = counts.clone();
         packager::start(messages, of_thread, move |stream, product| {

@@ -31,15 +31,13 @@ use crate::pages::status::RecordingStatus;
 use directory::{Directory, RecordedFile, unix_ms};
 use playback::{Place, PlaceTrack, Playbacks};
 use stream::StreamRecording;
-use tap::{Counts, Message, Tap};
+use tap::{Counts, Message, tap_tracks};
 
 /// The most messages in the queue for each recorded stream.
 const MESSAGES: usize = 512;
 
-/// The time for which a stream's frames may wait in the queue at its rate, s, and the least size of
-/// these frames, bytes.
+/// The time for which a stream's frames may wait in the queue at its rate, s.
 const QUEUED_SECONDS: u64 = 4;
-const MIN_QUEUED: usize = 1 << 20;
 
 /// How often the writer looks for silent streams and old files.
 const TICK: Duration = Duration::from_millis(500);
@@ -123,20 +121,11 @@ impl Recorder {
         };
         let places = library.places.iter().map(place).collect();
         live.playbacks = Playbacks::new(self.directory.clone(), places);
-        for (number, stream) in live.streams.iter_mut().enumerate() {
-            let spec = &stream.spec;
-            if !spec.record {
-                continue;
-            }
-            let video = spec.audio.map_or(number, |(_, video)| video);
+        tap_tracks(&mut live.streams, &self.queue, QUEUED_SECONDS, |spec, video| {
             let found = self.streams.iter().position(|(other, _)| *other == video);
-            let Some(found) = found else { continue };
-            let at_rate = spec.allowance.rate_bps / 8 * QUEUED_SECONDS;
-            let max_queued = usize::try_from(at_rate).unwrap_or(usize::MAX).max(MIN_QUEUED);
-            let counts = Arc::clone(&self.streams[found].1);
-            let which = (found, spec.audio.is_some());
-            stream.ingest.tap(Tap::new(which, self.queue.clone(), counts, max_queued));
-        }
+            let found = found.filter(|_| spec.record)?;
+            Some((found, Arc::clone(&self.streams[found].1)))
+        });
     }
 
     /// Starts the writer. It calls `on_completed` for each completed file.

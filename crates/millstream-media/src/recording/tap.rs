@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use super::segment::AudioConfig;
+use crate::live::publishing::{LiveSpec, LiveStream};
+
+/// The least limit of the frames of a track in a queue, bytes.
+const MIN_QUEUED: usize = 1 << 20;
 
 /// Counters of a stream's recording.
 #[derive(Debug, Default)]
@@ -71,6 +75,26 @@ pub(crate) enum Message {
     Frame(usize, RecordedFrame),
     /// The publication has ended.
     End(usize),
+}
+
+/// Taps live tracks. The frames of a track that wait in `queue` are limited to those of `seconds`
+/// at its rate, and at least 1 MiB. `find` gets a track and the index of its live stream of video.
+/// It returns the index of the recorded stream and its counters, or `None` to leave the track out.
+pub(crate) fn tap_tracks(
+    streams: &mut [LiveStream],
+    queue: &SyncSender<Message>,
+    seconds: u64,
+    find: impl Fn(&LiveSpec, usize) -> Option<(usize, Arc<Counts>)>,
+) {
+    for (number, stream) in streams.iter_mut().enumerate() {
+        let spec = &stream.spec;
+        let video = spec.audio.map_or(number, |(_, video)| video);
+        let Some((found, counts)) = find(spec, video) else { continue };
+        let at_rate = spec.allowance.rate_bps / 8 * seconds;
+        let max_queued = usize::try_from(at_rate).unwrap_or(usize::MAX).max(MIN_QUEUED);
+        let which = (found, spec.audio.is_some());
+        stream.ingest.tap(Tap::new(which, queue.clone(), counts, max_queued));
+    }
 }
 
 /// The tap of a live track: what it releases is recorded.
