@@ -15,20 +15,22 @@ module msr_stream_forecast (
 
   localparam int Top = msr_pkg::TimeW - 1;
 
-  // Compares ages rather than times: an old packet's stamp may have wrapped relative to a deadline
-  // ahead of time, but never relative to a past one.
-  logic [msr_pkg::TimeW-1:0] ahead, late, age;
+  // Whether the packet arrived after a past deadline: its age is less than the deadline's. An old
+  // packet's stamp may have wrapped, but then its age is 2^15 or more. All differences are computed
+  // in parallel.
+  logic [msr_pkg::TimeW-1:0] ahead, late, age, margin;
   logic past;
   assign ahead = time_i - state_i.deadline;
   assign late = now_i - state_i.deadline;
   assign age = time_i - packet_stamp_i;
+  assign margin = state_i.deadline - packet_stamp_i;
   assign past = !ahead[Top];
   assign forecast_o.past = past;
   assign forecast_o.long_past = past && ahead[Top-1];
   assign forecast_o.late = !late[Top];
-  assign forecast_o.from_arrival = state_i.stale || (past && age < ahead);
+  assign forecast_o.from_arrival = state_i.stale || (past && !age[Top] && margin[Top]);
 
   logic unused;
-  assign unused = ^{state_i, late[Top-1:0]};
+  assign unused = ^{state_i, late[Top-1:0], age[Top-1:0], margin[Top-1:0]};
 
 endmodule

@@ -63,11 +63,11 @@ module msr_stream_outcome (
   assign vacant = !state_i.valid || leave;
   assign take = vacant && packet_valid_i;
 
-  // The stream's following deadline and the next packet's deadline, computed before the selection.
-  logic [msr_pkg::TimeW-1:0] moved_on, next_packets;
+  // The stream's following deadline and the next packet's deadline, computed before the selections.
+  logic [msr_pkg::TimeW-1:0] moved_on, anew, next_packets;
   assign moved_on = state_i.deadline + contract_i.period;
-  assign next_packets =
-      (forecast_i.from_arrival ? packet_stamp_i : state_i.deadline) + contract_i.period;
+  assign anew = packet_stamp_i + contract_i.period;
+  assign next_packets = forecast_i.from_arrival ? anew : moved_on;
 
   always_comb begin
     state_o = state_i;
