@@ -13,6 +13,7 @@ src/msr_key_order.sv
 src/msr_key_step.sv
 src/msr_late_rule.sv
 src/msr_late_select.sv
+src/msr_logarithms.sv
 src/msr_order_key.sv
 src/msr_order_key_ahead.sv
 src/msr_packet_fronts.sv
@@ -23,6 +24,7 @@ src/msr_pair_select.sv
 src/msr_path_block.sv
 src/msr_path_key.sv
 src/msr_path_outcomes.sv
+src/msr_path_step.sv
 src/msr_reciprocals.sv
 src/msr_register_block.sv
 src/msr_shuffle_network.sv

@@ -24,7 +24,7 @@ module msr_pair_matrix_proof #(
   logic [N-1:0] wins;
   logic [N*N-1:0] before_bits;
   msr_pair_matrix #(
-    .N(N)
+    .N(N), .NumberW(msr_pkg::RatioW)
   ) u_matrix (
     .clk_i, .rst_ni(rst_n), .decides_i, .unserved_keys_i, .served_keys_i, .formal_o(before_bits),
     .wins_o(wins)

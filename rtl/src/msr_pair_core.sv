@@ -52,7 +52,7 @@ module msr_pair_core #(
   output logic [N-1:0]                    range_o
 );
 
-  localparam int W = msr_pkg::KeyW;
+  localparam int W = msr_pkg::PathKeyW;
 
   logic commits, commit_decides, update, settle, load_ready;
   logic [msr_pkg::TimeW-1:0] commit_now, commit_time, now;

@@ -9,14 +9,17 @@
 /// Latency: one cycle. Invariant: every bit equals the comparison of the current states (formal/).
 module msr_pair_matrix #(
   /// Number of streams.
-  parameter int N = 8
+  parameter int N = 8,
+  /// Bits of a key's number.
+  parameter int NumberW = msr_pkg::LogW,
+  localparam int W = 1 + msr_pkg::IdW + 2 * msr_pkg::TimeW + NumberW + msr_pkg::WindowW
 ) (
   input  logic                       clk_i,
   input  logic                       rst_ni,
   /// A decision is made in the next cycle.
   input  logic                       decides_i,
-  input  logic [N*msr_pkg::KeyW-1:0] unserved_keys_i,
-  input  logic [N*msr_pkg::KeyW-1:0] served_keys_i,
+  input  logic [N*W-1:0] unserved_keys_i,
+  input  logic [N*W-1:0] served_keys_i,
 `ifdef FORMAL
   /// What the proof compares but no output shows.
   output logic [N*N-1:0]             formal_o,
@@ -24,8 +27,6 @@ module msr_pair_matrix #(
   /// One bit a stream: it is the winner of the decision.
   output logic [N-1:0]               wins_o
 );
-
-  localparam int W = msr_pkg::KeyW;
 
   // Bit i * N + j: j has no packet or is after i; bit i * N + i: i has a packet, and a decision is
   // made.
@@ -48,13 +49,19 @@ module msr_pair_matrix #(
       assign other_served_valid = served_keys_i[(j+1)*W-1];
       // None is served, i is, j is.
       logic none, first, second;
-      msr_key_order u_none (
+      msr_key_order #(
+        .NumberW(NumberW)
+      ) u_none (
         .a_i(unserved_keys_i[i*W +: W]), .b_i(unserved_keys_i[j*W +: W]), .a_first_o(none)
       );
-      msr_key_order u_first (
+      msr_key_order #(
+        .NumberW(NumberW)
+      ) u_first (
         .a_i(served_keys_i[i*W +: W]), .b_i(unserved_keys_i[j*W +: W]), .a_first_o(first)
       );
-      msr_key_order u_second (
+      msr_key_order #(
+        .NumberW(NumberW)
+      ) u_second (
         .a_i(unserved_keys_i[i*W +: W]), .b_i(served_keys_i[j*W +: W]), .a_first_o(second)
       );
       msr_pair_select u_before (

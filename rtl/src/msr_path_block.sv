@@ -17,44 +17,44 @@ module msr_path_block #(
   /// This stream's number.
   parameter int Id = 0
 ) (
-  input  logic                      clk_i,
-  input  logic                      rst_ni,
-  input  msr_pkg::mode_e            mode_i,
-  input  logic                      lowest_denominator_i,
-  input  logic                      rtas99_i,
-  input  logic                      load_i,
-  input  msr_pkg::load_t            load_data_i,
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  msr_pkg::mode_e               mode_i,
+  input  logic                         lowest_denominator_i,
+  input  logic                         rtas99_i,
+  input  logic                         load_i,
+  input  msr_pkg::load_t               load_data_i,
   /// The outcomes of a command are computed: its decision's time, and the time up to which it
   /// charges misses.
-  input  logic                      commits_i,
-  input  logic [msr_pkg::TimeW-1:0] commit_now_i,
-  input  logic [msr_pkg::TimeW-1:0] commit_time_i,
+  input  logic                         commits_i,
+  input  logic [msr_pkg::TimeW-1:0]    commit_now_i,
+  input  logic [msr_pkg::TimeW-1:0]    commit_time_i,
   /// The command of the previous cycle takes effect.
-  input  logic                      update_i,
-  input  logic                      settle_i,
+  input  logic                         update_i,
+  input  logic                         settle_i,
   /// This stream is the winner (late); only with `update_i`.
-  input  logic                      wins_i,
+  input  logic                         wins_i,
   /// The time of the current state.
-  input  logic [msr_pkg::TimeW-1:0] now_i,
-  input  logic                      packet_valid_i,
-  input  logic [msr_pkg::TimeW-1:0] packet_stamp_i,
-  output logic                      packet_take_o,
+  input  logic [msr_pkg::TimeW-1:0]    now_i,
+  input  logic                         packet_valid_i,
+  input  logic [msr_pkg::TimeW-1:0]    packet_stamp_i,
+  output logic                         packet_take_o,
   /// The head was dropped in the previous cycle.
-  output logic                      dropped_o,
-  output msr_pkg::head_t            head_o,
-  /// The order keys of both next states.
-  output msr_pkg::key_t             unserved_key_o,
-  output msr_pkg::key_t             served_key_o,
+  output logic                         dropped_o,
+  output msr_pkg::head_t               head_o,
+  /// The order keys of both next states: fields as of `key_t`, with the number of `msr_path_key`.
+  output logic [msr_pkg::PathKeyW-1:0] unserved_key_o,
+  output logic [msr_pkg::PathKeyW-1:0] served_key_o,
   /// A past deadline is not charged.
-  output logic                      overdue_o,
+  output logic                         overdue_o,
   /// An idle stream has a packet to take.
-  output logic                      waiting_o,
+  output logic                         waiting_o,
   /// The first packet, with a given deadline, has not arrived: it may be past on arrival.
-  output logic                      expected_o,
-  output logic                      violation_o,
+  output logic                         expected_o,
+  output logic                         violation_o,
   /// Sticky: the head's deadline was more than 2^14 ticks from `now`.
-  output logic                      range_o,
-  output msr_pkg::count_t           count_o
+  output logic                         range_o,
+  output msr_pkg::count_t              count_o
 );
 
   localparam int Top = msr_pkg::TimeW - 1;
@@ -143,23 +143,24 @@ module msr_path_block #(
     end
   end
 
-  logic [msr_pkg::RatioW-1:0] unserved_ratio, served_ratio;
+  logic [msr_pkg::LogW-1:0] unserved_number, served_number;
   logic [msr_pkg::WindowW-1:0] unserved_tie, served_tie;
   msr_path_key u_key (
-    .clk_i, .rst_ni, .enable_i(is_dwcs), .lowest_denominator_i, .load_i, .wins_i,
-    .unserved_x_i(unserved_q.x), .unserved_y_i(unserved_q.y), .served_x_i(served_q.x),
-    .served_y_i(served_q.y), .unserved_loses_move_i(unserved_loses_event.move),
+    .clk_i, .rst_ni, .lowest_denominator_i, .load_i, .wins_i, .x_i(state_q.x),
+    .move_i(happened_q.move), .unserved_x_i(unserved_q.x), .unserved_y_i(unserved_q.y),
+    .unserved_move_i(unserved_event_q.move), .served_x_i(served_q.x), .served_y_i(served_q.y),
+    .served_move_i(served_event_q.move), .unserved_loses_move_i(unserved_loses_event.move),
     .unserved_wins_move_i(unserved_wins_event.move),
     .served_loses_move_i(served_loses_event.move), .served_wins_move_i(served_wins_event.move),
     .unserved_loses_y_i(unserved_loses.y), .unserved_wins_y_i(unserved_wins.y),
     .served_loses_y_i(served_loses.y), .served_wins_y_i(served_wins.y),
-    .unserved_ratio_o(unserved_ratio), .unserved_tie_o(unserved_tie),
-    .served_ratio_o(served_ratio), .served_tie_o(served_tie)
+    .unserved_number_o(unserved_number), .unserved_tie_o(unserved_tie),
+    .served_number_o(served_number), .served_tie_o(served_tie)
   );
   assign unserved_key_o = {unserved_q.valid, msr_pkg::IdW'(Id), unserved_q.deadline,
-                           unserved_ratio, unserved_tie, unserved_q.arrival};
+                           unserved_number, unserved_tie, unserved_q.arrival};
   assign served_key_o = {served_q.valid, msr_pkg::IdW'(Id), served_q.deadline,
-                         served_ratio, served_tie, served_q.arrival};
+                         served_number, served_tie, served_q.arrival};
 
   // The counters lag their outputs by a cycle.
   msr_pkg::count_t count_q, count_d;

@@ -23,8 +23,13 @@ package msr_pkg;
   parameter int WindowW = 8;
   parameter int IdW = 6;
   parameter int CountW = 16;
+  // No core uses all of these: the keys of `msr_pair_core` have a logarithm as their number.
+  /* verilator lint_off UNUSEDPARAM */
   /// Bits of the ratio x'/y' (msr_order_key).
   parameter int RatioW = 17;
+  /// Bits of the logarithm of x'/y' (msr_path_key).
+  parameter int LogW = 19;
+  /* verilator lint_on UNUSEDPARAM */
 
   /// The discipline.
   typedef enum logic [1:0] {
@@ -155,7 +160,10 @@ package msr_pkg;
 
   // Widths of the bundles for flat ports, since yosys has no $bits of a type. msr_core checks them.
   parameter int HeadW = 1 + IdW + 2 * TimeW + 2 * WindowW;
+  /* verilator lint_off UNUSEDPARAM */
   parameter int KeyW = 1 + IdW + 2 * TimeW + RatioW + WindowW;
+  parameter int PathKeyW = 1 + IdW + 2 * TimeW + LogW + WindowW;
+  /* verilator lint_on UNUSEDPARAM */
   parameter int CountsW = 3 * CountW;
 
 endpackage

@@ -91,6 +91,41 @@ fn fractions_are_ordered_by_a_key() {
     }
 }
 
+/// The ROM of `msr_logarithms`, from its source.
+fn logarithms() -> Vec<i64> {
+    let source = include_str!("../../src/msr_logarithms.sv");
+    let numbers = source.split("19'd").skip(1);
+    numbers
+        .map(|text| text.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn fractions_are_ordered_by_differences_of_logarithms() {
+    let log = logarithms();
+    assert_eq!(log.len(), 256);
+    for n in 1..256_usize {
+        let factor = (2..=n).find(|factor| n % factor == 0);
+        let expected = match factor {
+            None => 0,
+            Some(prime) if prime == n => ((n as f64).log2() * 65_536.0).round() as i64,
+            Some(factor) => log[factor] + log[n / factor],
+        };
+        assert_eq!(log[n], expected, "{n}");
+    }
+    let mut fractions: Vec<(usize, usize)> =
+        (1..256).flat_map(|y| (1..=y).map(move |x| (x, y))).collect();
+    fractions.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
+    let number = |(x, y): (usize, usize)| (1 << 19) - 1 - (log[y] - log[x]);
+    for pair in fractions.windows(2) {
+        let (a, b) = (pair[0], pair[1]);
+        let order = (a.0 * b.1).cmp(&(b.0 * a.1));
+        assert_eq!(order, number(a).cmp(&number(b)), "{a:?} {b:?}");
+    }
+    // 0 is the number of windows with x' = 0.
+    assert!(number(fractions[0]) > 0 && number((1, 1)) == (1 << 19) - 1);
+}
+
 /// Returns the winners of the first packet-times among backlogged streams x/y, T, first deadline;
 /// from 1.
 fn winners(streams: &[(u8, u8, u16, u16)], slots: usize) -> Vec<usize> {
