@@ -97,18 +97,23 @@ module msr_path_block #(
   msr_pkg::state_t unserved_loses, unserved_wins, served_loses, served_wins;
   msr_pkg::event_t unserved_loses_event, unserved_wins_event;
   msr_pkg::event_t served_loses_event, served_wins_event;
+  logic unserved_past, served_past;
+  msr_pkg::move_t unserved_miss_move, served_miss_move;
+  logic [msr_pkg::WindowW-1:0] unserved_miss_y, served_miss_y;
   msr_path_outcomes u_unserved (
     .mode_i, .rtas99_i, .contract_i(contract_q), .commits_i, .commit_now_i, .commit_time_i,
     .state_i(unserved_q), .took_i(unserved_event_q.take), .front_valid_i(front_valid[1:0]),
     .front_stamp_i(front_stamp[2*msr_pkg::TimeW-1:0]), .loses_o(unserved_loses),
     .loses_event_o(unserved_loses_event), .wins_o(unserved_wins),
-    .wins_event_o(unserved_wins_event)
+    .wins_event_o(unserved_wins_event), .past_o(unserved_past),
+    .miss_move_o(unserved_miss_move), .miss_y_o(unserved_miss_y)
   );
   msr_path_outcomes u_served (
     .mode_i, .rtas99_i, .contract_i(contract_q), .commits_i, .commit_now_i, .commit_time_i,
     .state_i(served_q), .took_i(served_event_q.take), .front_valid_i(front_valid[1:0]),
     .front_stamp_i(front_stamp[2*msr_pkg::TimeW-1:0]), .loses_o(served_loses),
-    .loses_event_o(served_loses_event), .wins_o(served_wins), .wins_event_o(served_wins_event)
+    .loses_event_o(served_loses_event), .wins_o(served_wins), .wins_event_o(served_wins_event),
+    .past_o(served_past), .miss_move_o(served_miss_move), .miss_y_o(served_miss_y)
   );
 
   msr_pkg::state_t otherwise;
@@ -149,11 +154,12 @@ module msr_path_block #(
     .clk_i, .rst_ni, .lowest_denominator_i, .load_i, .wins_i, .x_i(state_q.x),
     .move_i(happened_q.move), .unserved_x_i(unserved_q.x), .unserved_y_i(unserved_q.y),
     .unserved_move_i(unserved_event_q.move), .served_x_i(served_q.x), .served_y_i(served_q.y),
-    .served_move_i(served_event_q.move), .unserved_loses_move_i(unserved_loses_event.move),
-    .unserved_wins_move_i(unserved_wins_event.move),
-    .served_loses_move_i(served_loses_event.move), .served_wins_move_i(served_wins_event.move),
-    .unserved_loses_y_i(unserved_loses.y), .unserved_wins_y_i(unserved_wins.y),
-    .served_loses_y_i(served_loses.y), .served_wins_y_i(served_wins.y),
+    .served_move_i(served_event_q.move), .unserved_past_i(unserved_past),
+    .served_past_i(served_past), .unserved_miss_move_i(unserved_miss_move),
+    .unserved_wins_move_i(unserved_wins_event.move), .served_miss_move_i(served_miss_move),
+    .served_wins_move_i(served_wins_event.move), .unserved_miss_y_i(unserved_miss_y),
+    .unserved_wins_y_i(unserved_wins.y), .served_miss_y_i(served_miss_y),
+    .served_wins_y_i(served_wins.y),
     .unserved_number_o(unserved_number), .unserved_tie_o(unserved_tie),
     .served_number_o(served_number), .served_tie_o(served_tie)
   );

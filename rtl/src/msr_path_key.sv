@@ -37,14 +37,16 @@ module msr_path_key (
   input  logic [msr_pkg::WindowW-1:0] served_x_i,
   input  logic [msr_pkg::WindowW-1:0] served_y_i,
   input  msr_pkg::move_t              served_move_i,
-  /// Their moves by the next command, and y' after each.
-  input  msr_pkg::move_t              unserved_loses_move_i,
+  /// Their moves by the next command, and y' after each: of a loser if its deadline is past (late).
+  input  logic                        unserved_past_i,
+  input  logic                        served_past_i,
+  input  msr_pkg::move_t              unserved_miss_move_i,
   input  msr_pkg::move_t              unserved_wins_move_i,
-  input  msr_pkg::move_t              served_loses_move_i,
+  input  msr_pkg::move_t              served_miss_move_i,
   input  msr_pkg::move_t              served_wins_move_i,
-  input  logic [msr_pkg::WindowW-1:0] unserved_loses_y_i,
+  input  logic [msr_pkg::WindowW-1:0] unserved_miss_y_i,
   input  logic [msr_pkg::WindowW-1:0] unserved_wins_y_i,
-  input  logic [msr_pkg::WindowW-1:0] served_loses_y_i,
+  input  logic [msr_pkg::WindowW-1:0] served_miss_y_i,
   input  logic [msr_pkg::WindowW-1:0] served_wins_y_i,
   output logic [msr_pkg::LogW-1:0]    unserved_number_o,
   output logic [msr_pkg::WindowW-1:0] unserved_tie_o,
@@ -53,7 +55,7 @@ module msr_path_key (
 );
 
   localparam int W = msr_pkg::LogW;
-  localparam int WindowW = msr_pkg::WindowW;
+  localparam int TieW = msr_pkg::WindowW;
 
   // Cycles since the load. The first three request log(y), log(y - 1) and log(y - 2), whose sums
   // are registered two cycles later; the sixth takes them over.
@@ -102,7 +104,7 @@ module msr_path_key (
     );
     assign log_x = won_q ? served_log_x : unserved_log_x;
     always_ff @(posedge clk_i) begin
-      if (x_i == WindowW'(a)) third_q[a*W +: W] <= '0;
+      if (x_i == TieW'(a)) third_q[a*W +: W] <= '0;
       else third_q[a*W +: W] <= log_x + ~log_y;
     end
   end
@@ -150,42 +152,57 @@ module msr_path_key (
   );
 
   // The number and the tie-break of an outcome.
-  logic [W+WindowW-1:0] unserved_q, served_q, unserved_d, served_d;
-  logic [W+WindowW-1:0] unserved_loses, unserved_wins, served_loses, served_wins;
-  msr_path_step u_unserved_loses (
-    .lowest_denominator_i, .number_i(unserved_q[WindowW +: W]), .x_i(unserved_x_i),
-    .first_i(unserved_first[W +: W]), .falls_i(unserved_loses_move_i.x_down),
-    .x_falls_i(unserved_loses_move_i.x_down),
-    .restored_i(unserved_loses_move_i.restored || takes_over), .restored_number_i(restored_q),
-    .restored_no_x_i(no_x_q), .y_i(unserved_loses_y_i),
-    .number_o(unserved_loses[WindowW +: W]), .tie_o(unserved_loses[0 +: WindowW])
+  localparam int OutcomeW = W + TieW;
+  logic [OutcomeW-1:0] unserved_q, served_q, unserved_d, served_d, unserved_stays;
+  logic [OutcomeW-1:0] unserved_misses, unserved_wins, served_misses, served_wins;
+  logic [OutcomeW-1:0] unserved_loses, served_loses;
+  msr_path_step u_unserved_misses (
+    .lowest_denominator_i, .number_i(unserved_q[TieW +: W]), .x_i(unserved_x_i),
+    .first_i(unserved_first[W +: W]), .falls_i(unserved_miss_move_i.x_down),
+    .x_falls_i(unserved_miss_move_i.x_down), .restored_i(unserved_miss_move_i.restored),
+    .restored_number_i(restored_q), .restored_no_x_i(no_x_q), .y_i(unserved_miss_y_i),
+    .number_o(unserved_misses[TieW +: W]), .tie_o(unserved_misses[0 +: TieW])
   );
   msr_path_step u_unserved_wins (
-    .lowest_denominator_i, .number_i(unserved_q[WindowW +: W]), .x_i(unserved_x_i),
+    .lowest_denominator_i, .number_i(unserved_q[TieW +: W]), .x_i(unserved_x_i),
     .first_i(unserved_first[0 +: W]),
     .falls_i(unserved_wins_move_i.y_down && !unserved_wins_move_i.x_down),
     .x_falls_i(unserved_wins_move_i.x_down),
     .restored_i(unserved_wins_move_i.restored || takes_over), .restored_number_i(restored_q),
     .restored_no_x_i(no_x_q), .y_i(unserved_wins_y_i),
-    .number_o(unserved_wins[WindowW +: W]), .tie_o(unserved_wins[0 +: WindowW])
+    .number_o(unserved_wins[TieW +: W]), .tie_o(unserved_wins[0 +: TieW])
   );
-  msr_path_step u_served_loses (
-    .lowest_denominator_i, .number_i(served_q[WindowW +: W]), .x_i(served_x_i),
-    .first_i(served_first[W +: W]), .falls_i(served_loses_move_i.x_down),
-    .x_falls_i(served_loses_move_i.x_down), .restored_i(served_loses_move_i.restored),
-    .restored_number_i(restored_q), .restored_no_x_i(no_x_q), .y_i(served_loses_y_i),
-    .number_o(served_loses[WindowW +: W]), .tie_o(served_loses[0 +: WindowW])
+  msr_path_step u_served_misses (
+    .lowest_denominator_i, .number_i(served_q[TieW +: W]), .x_i(served_x_i),
+    .first_i(served_first[W +: W]), .falls_i(served_miss_move_i.x_down),
+    .x_falls_i(served_miss_move_i.x_down), .restored_i(served_miss_move_i.restored),
+    .restored_number_i(restored_q), .restored_no_x_i(no_x_q), .y_i(served_miss_y_i),
+    .number_o(served_misses[TieW +: W]), .tie_o(served_misses[0 +: TieW])
   );
   msr_path_step u_served_wins (
-    .lowest_denominator_i, .number_i(served_q[WindowW +: W]), .x_i(served_x_i),
+    .lowest_denominator_i, .number_i(served_q[TieW +: W]), .x_i(served_x_i),
     .first_i(served_first[0 +: W]),
     .falls_i(served_wins_move_i.y_down && !served_wins_move_i.x_down),
     .x_falls_i(served_wins_move_i.x_down), .restored_i(served_wins_move_i.restored),
     .restored_number_i(restored_q), .restored_no_x_i(no_x_q), .y_i(served_wins_y_i),
-    .number_o(served_wins[WindowW +: W]), .tie_o(served_wins[0 +: WindowW])
+    .number_o(served_wins[TieW +: W]), .tie_o(served_wins[0 +: TieW])
+  );
+  logic [TieW-1:0] restored_tie;
+  assign restored_tie = unserved_y_i ^ {8{no_x_q && !lowest_denominator_i}};
+  assign unserved_stays = takes_over ? {restored_q, restored_tie} : unserved_q;
+  msr_late_select #(
+    .W(OutcomeW)
+  ) u_select_unserved_loses (
+    .late_i(unserved_past_i), .yes_i(unserved_misses), .no_i(unserved_stays),
+    .chosen_o(unserved_loses)
   );
   msr_late_select #(
-    .W(2 * (W + WindowW))
+    .W(OutcomeW)
+  ) u_select_served_loses (
+    .late_i(served_past_i), .yes_i(served_misses), .no_i(served_q), .chosen_o(served_loses)
+  );
+  msr_late_select #(
+    .W(2 * OutcomeW)
   ) u_select (
     .late_i(wins_i), .yes_i({served_loses, served_wins}), .no_i({unserved_loses, unserved_wins}),
     .chosen_o({unserved_d, served_d})
@@ -200,6 +217,6 @@ module msr_path_key (
   assign {served_number_o, served_tie_o} = served_q;
 
   logic unused;
-  assign unused = ^{unserved_move_i, unserved_loses_move_i, served_loses_move_i};
+  assign unused = ^{unserved_move_i, unserved_miss_move_i, served_miss_move_i};
 
 endmodule

@@ -125,6 +125,9 @@ package msr_pkg;
     logic late;
     /// The next packet's deadline is relative to its arrival, not to the last deadline.
     logic from_arrival;
+    /// If the deadline is past: by 2^14 ticks or more; the next packet arrived after it.
+    logic distant;
+    logic newer;
   } forecast_t;
 
   /// The events of an update, for the counters.

@@ -26,9 +26,11 @@ module msr_stream_forecast (
   assign margin = state_i.deadline - packet_stamp_i;
   assign past = !ahead[Top];
   assign forecast_o.past = past;
-  assign forecast_o.long_past = past && ahead[Top-1];
   assign forecast_o.late = !late[Top];
-  assign forecast_o.from_arrival = state_i.stale || (past && !age[Top] && margin[Top]);
+  assign forecast_o.distant = ahead[Top-1];
+  assign forecast_o.newer = !age[Top] && margin[Top];
+  assign forecast_o.long_past = past && forecast_o.distant;
+  assign forecast_o.from_arrival = state_i.stale || (past && forecast_o.newer);
 
   logic unused;
   assign unused = ^{state_i, late[Top-1:0], age[Top-1:0], margin[Top-1:0]};

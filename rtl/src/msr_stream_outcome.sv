@@ -95,4 +95,7 @@ module msr_stream_outcome (
   assign event_o.served = serve;
   assign event_o.move = is_dwcs && (serve || miss) ? move : '0;
 
+  logic unused;
+  assign unused = ^forecast_i;
+
 endmodule
