@@ -4,7 +4,7 @@
 /// Deadline and arrival wrap. Each is the most significant part of a difference, whose sign gives
 /// the order.
 ///
-/// Latency: combinational; a subtraction of 41 bits and a gate.
+/// Latency: combinational; a subtraction of 43 bits and a gate.
 module msr_key_order #(
   /// Bits of a key's number: of `key_t` or, with `LogW`, of the pair core's keys.
   parameter int NumberW = msr_pkg::RatioW,

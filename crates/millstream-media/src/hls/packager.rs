@@ -60,6 +60,10 @@ impl Packager {
         products: &mut Vec<Product>,
     ) -> Result<(), SegmentError> {
         if self.publication != Some(frame.publication) {
+            if frame.is_audio {
+                // Sound alone makes no part. It may go on after a publication without video ended.
+                return Ok(());
+            }
             self.end(products)?;
             (self.publication, self.arrived_ns) = (Some(frame.publication), now_ns());
             products.push(Product::Begin(Arc::clone(&frame.stream), frame.publication));
@@ -319,6 +323,17 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_lasts_somewhat_longer_begins_a_part_rather_than_making_one_too_long() {
+        let (mut packager, mut products) = (Packager::default(), Vec::new());
+        // The frame 4 has 80 ms: with it, a part would have 240 ms.
+        for number in [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11] {
+            packager.frame(&frame(number, 0, 7), &mut products).unwrap();
+        }
+        packager.end(&mut products).unwrap();
+        assert_eq!(text(products), "cam: tracks K4 5 3 end");
+    }
+
+    #[test]
     fn a_silent_publication_ends_once() {
         let (mut packager, mut products) = (Packager::default(), Vec::new());
         packager.tick(u64::MAX, &mut products).unwrap();
@@ -327,6 +342,9 @@ mod tests {
         assert_eq!(products.len(), 2);
         packager.tick(packager.arrived_ns + SILENCE_NS + 1, &mut products).unwrap();
         packager.tick(u64::MAX, &mut products).unwrap();
+        let sound = RecordedFrame { is_audio: true, ..frame(24, 0, 7) };
+        packager.frame(&sound, &mut products).unwrap();
+        assert!(matches!(products.last(), Some(Product::End)), "sound does not begin it again");
         packager.frame(&frame(25, 0, 7), &mut products).unwrap();
         assert_eq!(text(products), "cam: tracks K1 end cam: tracks");
     }

@@ -450,8 +450,8 @@ impl Segment {
         let Some((last, sample)) = video.last.replace((time, frame)) else { return Ok(()) };
         video.last_duration = time - last;
         let FragmentRule { ticks, group_ticks } = self.rule;
-        if time - video.fragment_start > ticks * 3 / 2 && last > video.fragment_start {
-            // The frames before this one do not wait for the end of a long one.
+        if time - video.fragment_start > ticks * 23 / 20 && last > video.fragment_start {
+            // Before a long frame. Players of HLS are promised parts of at most this length.
             video.fragment_start = last;
             self.end_fragment()?;
         }
