@@ -56,9 +56,9 @@ enum Answer {
 }
 
 impl<B: AsWakeSocket> HlsHandler<'_, '_, B> {
-    /// Consumes the first complete request from `input`. Returns the response in pieces, and whether
-    /// the connection continues. Call it again once the response is written: the output of a
-    /// connection is bounded by one response.
+    /// Consumes the first complete request from `input`. Returns the response in pieces, and
+    /// whether the connection continues. Call it again once the response is written: the output of
+    /// a connection is bounded by one response.
     pub(crate) fn process_request(
         &mut self,
         input: &mut Vec<u8>,
