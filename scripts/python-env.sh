@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# Source this file in the repository. Creates target/python, the Python environment of the tests and
-# the book, and puts it first in PATH. PYTHON selects the interpreter. Recreates the environment if
-# the interpreter or the requirements change.
+# Source this file, in any folder. Creates target/python, the Python environment of the tests and the
+# book, and puts it first in PATH. PYTHON selects the interpreter. Recreates the environment if the
+# interpreter or the requirements change.
 python=${PYTHON:-python3}
-target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+repository=$(realpath "${BASH_SOURCE[0]%/*}/..")
+target=$(realpath -m "${CARGO_TARGET_DIR:-$repository/target}")
 venv=$target/python
 
 if ! "$python" -c 'import ensurepip' 2>/dev/null; then
@@ -17,7 +18,7 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
 fi
 
 # The stamp identifies the interpreter and the requirements.
-requirements=(python/requirements.txt docs/requirements.txt)
+requirements=("$repository"/{python,docs}/requirements.txt)
 stamp=$({ "$python" -VV; cat "${requirements[@]}"; } | sha256sum)
 if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then
     echo "creating a Python environment (once)"
