@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Source this file, in any folder. Creates target/python, the Python environment of the tests and the
-# book, and puts it first in PATH. PYTHON selects the interpreter. Recreates the environment if the
-# interpreter or the requirements change.
+# Source this file, in any folder. Creates target/python, the Python environment of the tests and
+# the book, and puts it first in PATH. PYTHON selects the interpreter. Recreates the environment if
+# the interpreter or the requirements change.
 python=${PYTHON:-python3}
 repository=$(realpath "${BASH_SOURCE[0]%/*}/..")
 target=$(realpath -m "${CARGO_TARGET_DIR:-$repository/target}")

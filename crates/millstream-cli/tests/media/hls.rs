@@ -123,16 +123,22 @@ fn edge(playlist: &str) -> (u64, usize) {
     (first.parse::<u64>().unwrap() + complete, open.matches("#EXT-X-PART:").count())
 }
 
+/// Starts a server with users and tokens, and publishes `cam/front`.
+fn serve_published(clips: &TestClips) -> (Server, Child) {
+    let server = serve(clips, ACCESS);
+    let publisher =
+        publish(clips, &format!("rtsp://studio:open%20sesame@{}/cam/front", server.rtsp));
+    wait_for(&server, "a publisher", |status| status["live"][0]["transport"] == "interleaved");
+    (server, publisher)
+}
+
 #[test]
 fn players_with_a_token_decode_the_published_pictures() {
     if !is_installed("ffmpeg") || !is_installed("gst-launch-1.0") {
         return;
     }
     let clips = clips();
-    let server = serve(&clips, ACCESS);
-    let mut publisher =
-        publish(&clips, &format!("rtsp://studio:open%20sesame@{}/cam/front", server.rtsp));
-    wait_for(&server, "a publisher", |status| status["live"][0]["transport"] == "interleaved");
+    let (server, mut publisher) = serve_published(&clips);
     let at = server.hls.unwrap();
     let url = format!("http://{at}/cam/front/index.m3u8?token=letmein");
     let seen_by_ffmpeg = clips.decode_some(&url, &[], "ffmpeg.md5", &SEEN.to_string());
@@ -319,10 +325,7 @@ fn a_browser_plays_the_page_without_dropping_a_frame() {
         return;
     }
     let clips = clips();
-    let server = serve(&clips, ACCESS);
-    let mut publisher =
-        publish(&clips, &format!("rtsp://studio:open%20sesame@{}/cam/front", server.rtsp));
-    wait_for(&server, "a publisher", |status| status["live"][0]["transport"] == "interleaved");
+    let (server, mut publisher) = serve_published(&clips);
     let page = format!("http://{}/cam/front/?token=letmein#stats", server.hls.unwrap());
     let browser = crate::webrtc::browser::Browser::open(&page);
     let video = browser.statistics_with(|video| video["frames"].as_u64() >= Some(250));

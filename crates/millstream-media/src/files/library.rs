@@ -476,8 +476,8 @@ fn name_in_file(stream: &Stream) -> &str {
     }
 }
 
-/// Returns the name in the file of `stream`, or of the stream whose path it is, or whose recordings
-/// are played at this place.
+/// Returns the name of the stream in the scenario file: of `stream` itself, of the stream that it
+/// is a path of, or of the stream whose recordings it plays.
 fn stream_of(stream: &Stream) -> &str {
     let name = name_in_file(stream);
     name.strip_prefix(RECORDINGS).and_then(|place| place.split('/').next()).unwrap_or(name)

@@ -23,7 +23,7 @@ use crate::rtsp::session::random_word;
 const LISTED: usize = 7;
 const MAX_LISTED: usize = 32;
 
-/// The last segments whose parts are listed, besides the open one.
+/// The number of complete segments, the newest, whose parts a playlist lists.
 const LISTED_PARTS: usize = 3;
 
 /// The longest first segment, 1/90,000 s: it ends without a key frame.
@@ -241,7 +241,7 @@ impl Presentation {
         self.targets.get_or_insert_with(|| {
             let rounded = (segment.ticks + SECOND / 2) / SECOND;
             let longest = segment.parts.iter().map(|part| part.ticks).max();
-            // Room for frames whose times vary: a part must have 85 to 100 % of the target.
+            // A part must last 85 to 100 % of the target; this leaves room for varying frame times.
             let part_ticks = longest.unwrap_or(0).max(PART_TICKS / 2) * 23 / 20;
             Targets { segment_s: u32::try_from(rounded.max(1)).unwrap_or(1), part_ticks }
         });

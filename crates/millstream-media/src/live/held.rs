@@ -60,7 +60,7 @@ impl<W> HeldRequests<W> {
         self.0.retain(|held| held.connection != connection || !held.is_due);
     }
 
-    /// Returns the connections whose requests become due: `is_ready`, or their time is over.
+    /// Marks the requests that are ready or have timed out as due. Returns their connections.
     pub(crate) fn due(&mut self, is_ready: impl Fn(&W) -> bool, now_ns: u64) -> Vec<usize> {
         let mut due = Vec::new();
         for held in self.0.iter_mut().filter(|held| !held.is_due) {

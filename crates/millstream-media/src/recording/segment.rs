@@ -163,7 +163,7 @@ fn aac(config: &[u8], sample_rate: NonZeroU32, channels: u16) -> Mp4aBox {
 /// When fragments end; lengths are in the unit of times of video, 1/90,000 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FragmentRule {
-    /// The length of a fragment: it ends before the frame of which half would be beyond.
+    /// The length of a fragment. It ends before a frame if more than half of it would exceed this.
     pub(crate) ticks: i64,
     /// If given, a fragment also ends before a key frame that is this long after the last one that
     /// ended a fragment.

@@ -66,8 +66,9 @@ impl Authenticator {
         })
     }
 
-    /// Returns why a client is refused whose URL may have a user and `password`, or a token in the
-    /// query of `request`; `None`: it is allowed. Counts wrong credentials in `rejects`.
+    /// Checks the credentials in a URL: a user and `password`, or a token in the query of
+    /// `request`. Returns why the client is refused, or `None` if it is allowed. Counts wrong
+    /// credentials in `rejects`.
     pub(crate) fn authenticate_url(
         &mut self,
         request: &Request<Vec<u8>>,
@@ -123,7 +124,7 @@ impl Authenticator {
     }
 }
 
-/// Returns the message to a client whose credentials are refused unread for another `wait_ns`.
+/// Returns the message to a client whose credentials are not checked for another `wait_ns`.
 fn too_many(wait_ns: u64) -> String {
     let seconds = wait_ns.div_ceil(1_000_000_000);
     format!("too many wrong passwords or tokens; retry in {seconds} s")

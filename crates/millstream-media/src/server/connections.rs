@@ -46,7 +46,7 @@ pub(super) struct Limits {
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
     places: Vec<Option<Connection>>,
-    /// The connections whose turn ended before their work, to be served again.
+    /// The connections that used up their turn and have more to do.
     unfinished: Vec<usize>,
     handover: Handover,
     limits: Limits,
@@ -184,12 +184,12 @@ impl ConnectionTable {
         }
     }
 
-    /// Returns whether connections are to be served again without an event.
+    /// Returns whether connections must be served again without an event.
     pub(super) fn has_unfinished(&self) -> bool {
         !self.unfinished.is_empty()
     }
 
-    /// Takes the connections to be served again without an event.
+    /// Takes the connections that must be served again without an event.
     pub(super) fn take_unfinished(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.unfinished)
     }
