@@ -4,6 +4,7 @@
 use crate::access::FRIENDS;
 use crate::live::{USERS, wait_for};
 use crate::player::{Server, is_installed};
+use crate::serve::resident;
 use crate::test_clips::TestClips;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -121,6 +122,23 @@ fn edge(playlist: &str) -> (u64, usize) {
     let complete = playlist.matches("#EXTINF:").count() as u64;
     let open = playlist.rsplit("-segment-").next().unwrap();
     (first.parse::<u64>().unwrap() + complete, open.matches("#EXT-X-PART:").count())
+}
+
+/// Sends requests for a file of `bytes` bytes without reading, until no more are taken. Asserts
+/// that the server does not keep the responses.
+fn assert_not_kept(server: &Server, path: &str, bytes: usize) {
+    let before_kb = resident(server.child.id());
+    let mut player = Connection::new(server);
+    player.0.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", player.1);
+    let mut sent = 0;
+    while player.0.write_all(request.as_bytes()).is_ok() {
+        sent += 1;
+    }
+    assert!(sent * bytes > 200 << 20, "{sent} requests of {bytes} bytes");
+    Connection::new(server).playlist("");
+    let kept_kb = resident(server.child.id()).saturating_sub(before_kb);
+    assert!(kept_kb < 20 << 10, "{kept_kb} kB for {sent} responses of {bytes} bytes");
 }
 
 /// Starts a server with users and tokens, and publishes `cam/front`.
@@ -259,6 +277,7 @@ fn requests_wait_for_the_next_part_and_the_end_is_announced() {
     assert_eq!(other.get(&format!("/cam/front/{file}")).2, whole, "another player has its turn");
     (0..count).for_each(|number| assert_eq!(player.receive().2, whole, "{number} of {count}"));
     sending.join().unwrap().unwrap();
+    assert_not_kept(&server, &format!("/cam/front/{file}"), whole.len());
     let mut player = Connection::new(&server);
     for path in
         [hint.replace("-part-", "-part-9"), format!("x{hint}"), "index.m3u8?_HLS_msn=99".into()]

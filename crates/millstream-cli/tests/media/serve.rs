@@ -289,7 +289,7 @@ fn invalid_requests_are_refused_or_closed_and_valid_clients_served() {
 }
 
 /// Returns the resident memory of a process, kB.
-fn resident(id: u32) -> u64 {
+pub(crate) fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
