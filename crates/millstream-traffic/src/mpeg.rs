@@ -24,6 +24,7 @@ mod mp4;
 mod mp4_boxes;
 mod payload;
 mod picture;
+mod ts_packets;
 mod vp8;
 mod vp9;
 mod whole_frames;

@@ -5,12 +5,12 @@
 //! here: no maintained crate has one, and it only skips headers.
 
 use mpeg2ts::es::StreamType;
-use mpeg2ts::ts::{EsInfo, Pid, ReadTsPacket, TsPacket, TsPacketReader, TsPayload};
-use std::cell::Cell;
+use mpeg2ts::ts::{EsInfo, Pid, TsPayload};
 use std::io::{BufRead, ErrorKind, Read};
 
 use super::audio::AudioCodec;
 use super::codec::Codec;
+use super::ts_packets::{SYNC_BYTE, TS_PACKET, TsPackets, pid};
 use crate::arrival::TrafficError;
 
 /// Reads the bytes of a program stream's first video stream; a truncated last packet ends it.
@@ -64,40 +64,6 @@ fn pes_header_length(packet: &[u8]) -> usize {
     stuffing + buffer + stamps
 }
 
-/// A reader of a transport stream by packets, so that the parser can skip an invalid packet.
-struct TsPackets<R> {
-    input: R,
-    packet: [u8; TsPacket::SIZE],
-    /// Bytes of `packet` already read; a `Cell` since the parser gives only shared access.
-    used: Cell<usize>,
-    count: u64,
-    /// The I/O error: the parser's own errors lack its message.
-    failed: Option<String>,
-}
-
-impl<R: Read> Read for TsPackets<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if self.used.get() == TsPacket::SIZE {
-            match self.input.read_exact(&mut self.packet) {
-                // A recording may be truncated inside its last packet.
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
-                Err(error) => {
-                    self.failed = Some(error.to_string());
-                    return Err(error);
-                }
-                Ok(()) => {}
-            }
-            self.used.set(0);
-            self.count += 1;
-        }
-        let used = self.used.get();
-        let count = buffer.len().min(TsPacket::SIZE - used);
-        buffer[..count].copy_from_slice(&self.packet[used..used + count]);
-        self.used.set(used + count);
-        Ok(count)
-    }
-}
-
 /// An elementary stream to read from a transport stream.
 #[derive(Clone, Copy)]
 struct Chosen<T> {
@@ -147,14 +113,9 @@ pub(super) fn transport_audio(
             Chosen { pid, what, strict: false, started: false }
         };
         let video = map.iter().find(|stream| video_codec(stream.stream_type).is_some());
-        let audio = map.iter().find_map(|stream| {
-            let codec = match stream.stream_type {
-                StreamType::AdtsAac => AudioCodec::Aac,
-                StreamType::Mpeg1Audio | StreamType::Mpeg2HalvedSampleRateAudio => AudioCodec::Mpeg,
-                _ => return None,
-            };
-            Some(chosen(stream, Some(codec)))
-        });
+        let audio = map
+            .iter()
+            .find_map(|stream| Some(chosen(stream, Some(audio_codec(stream.stream_type)?))));
         video.map(|stream| chosen(stream, None)).into_iter().chain(audio).collect()
     };
     demultiplex(input, choose, &mut |what, time, bytes| match (what, time) {
@@ -164,7 +125,7 @@ pub(super) fn transport_audio(
     })
 }
 
-fn video_codec(stream_type: StreamType) -> Option<Codec> {
+pub(super) fn video_codec(stream_type: StreamType) -> Option<Codec> {
     match stream_type {
         StreamType::Mpeg1Video | StreamType::Mpeg2Video => Some(Codec::Mpeg),
         StreamType::H264 => Some(Codec::H264),
@@ -173,40 +134,42 @@ fn video_codec(stream_type: StreamType) -> Option<Codec> {
     }
 }
 
+pub(super) fn audio_codec(stream_type: StreamType) -> Option<AudioCodec> {
+    match stream_type {
+        StreamType::AdtsAac => Some(AudioCodec::Aac),
+        StreamType::Mpeg1Audio | StreamType::Mpeg2HalvedSampleRateAudio => Some(AudioCodec::Mpeg),
+        _ => None,
+    }
+}
+
 /// Reads the elementary streams that `choose` selects from the first program map.
 ///
 /// `sink` gets the bytes of each packet, and the presentation time of a PES packet at its start.
 fn demultiplex<T: Copy>(
-    input: impl Read,
+    mut input: impl Read,
     choose: impl Fn(&[EsInfo]) -> Vec<Chosen<T>>,
     sink: &mut impl FnMut(T, Option<u64>, &[u8]),
 ) -> Result<(), TrafficError> {
-    let packet = [0; TsPacket::SIZE];
-    let packets =
-        TsPackets { input, packet, used: Cell::new(TsPacket::SIZE), count: 0, failed: None };
-    let mut reader = TsPacketReader::new(packets);
+    let mut packets = TsPackets::new();
+    let (mut bytes, mut count) = ([0; TS_PACKET], 0u64);
     let mut chosen = Vec::new();
     loop {
-        let result = reader.read_ts_packet();
-        let packets = reader.stream();
-        let place = || format!("packet {}", packets.count);
-        if packets.count > 0 && packets.packet[0] != 0x47 {
-            return Err(TrafficError::new("not a transport stream packet").place(place()));
+        let place = |count: u64| format!("packet {count}");
+        match input.read_exact(&mut bytes) {
+            // A recording may be truncated inside its last packet.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(TrafficError::new(error.to_string()).place(place(count))),
+            Ok(()) => count += 1,
         }
-        let packet = match result {
-            Ok(Some(packet)) => packet,
-            Ok(None) => return Ok(()),
-            Err(_) => {
-                if let Some(failed) = &packets.failed {
-                    return Err(TrafficError::new(failed.clone()).place(place()));
-                }
-                let pid = u16::from_be_bytes([packets.packet[1] & 0x1f, packets.packet[2]]);
-                if chosen.iter().any(|one: &Chosen<T>| one.strict && one.pid.as_u16() == pid) {
-                    return Err(TrafficError::new("damaged video packet").place(place()));
-                }
-                packets.used.set(TsPacket::SIZE);
-                continue;
+        if bytes[0] != SYNC_BYTE {
+            return Err(TrafficError::new("not a transport stream packet").place(place(count)));
+        }
+        let Some(packet) = packets.parse(&bytes) else {
+            let is = |one: &Chosen<T>| one.strict && one.pid.as_u16() == pid(&bytes);
+            if chosen.iter().any(is) {
+                return Err(TrafficError::new("damaged video packet").place(place(count)));
             }
+            continue;
         };
         if let Some(TsPayload::Pmt(map)) = &packet.payload
             && chosen.is_empty()
@@ -228,7 +191,7 @@ fn demultiplex<T: Copy>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -255,7 +218,7 @@ mod tests {
 
     /// Returns a transport packet for `pid` that ends with `contents`, padded by an adaptation
     /// field.
-    fn packet(pid: u8, start: bool, contents: &[u8]) -> Vec<u8> {
+    pub(in crate::mpeg) fn packet(pid: u8, start: bool, contents: &[u8]) -> Vec<u8> {
         let stuffing = 183 - contents.len();
         let adaptation = [u8::try_from(stuffing).unwrap(), 0];
         let header = [0x47, u8::from(start) << 6 | 1, pid, 0x30];
@@ -265,7 +228,7 @@ mod tests {
         packet
     }
 
-    fn section(contents: &[u8]) -> Vec<u8> {
+    pub(in crate::mpeg) fn section(contents: &[u8]) -> Vec<u8> {
         let length = u8::try_from(contents.len() + 3).unwrap();
         let section = [&[contents[0], 0xb0, length], &contents[1..]].concat();
         let check = crc(&section);
@@ -278,6 +241,18 @@ mod tests {
         association[1] = 0x40;
         let map = [2, 0, 1, 0xc1, 0, 0, 0xe1, 2, 0xf0, 0, 1, 0xe1, 2, 0xf0, 0];
         [association, packet(1, true, &section(&map))].concat()
+    }
+
+    #[test]
+    fn program_maps_with_too_long_descriptors_are_skipped() {
+        let associated = &tables()[..188];
+        for (length, expected) in [(0, b"a".to_vec()), (9, Vec::new()), (1_023, Vec::new())] {
+            let [high, low] = u16::to_be_bytes(0xf000 | length);
+            let map = [2, 0, 1, 0xc1, 0, 0, 0xe1, 2, high, low, 1, 0xe1, 2, 0xf0, 0];
+            let start = packet(2, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, b'a']);
+            let stream = [associated, &packet(1, true, &section(&map)), &start].concat();
+            assert_eq!(transport(&stream).unwrap(), expected, "{length}");
+        }
     }
 
     fn transport(stream: &[u8]) -> Result<Vec<u8>, TrafficError> {
