@@ -10,9 +10,11 @@
 //! parsed; no video is decoded. [`AudioTrack`] has the audio of a transport stream.
 
 mod audio;
+mod audio_splitter;
 mod av1;
 mod codec;
 mod container;
+mod demultiplexer;
 mod display;
 mod feed;
 mod file;
@@ -30,8 +32,10 @@ mod vp9;
 mod whole_frames;
 
 pub use audio::{AudioCodec, AudioHeader, AudioTrack, audio_frames};
+pub use audio_splitter::{AudioFrame, AudioSplitter};
 pub use av1::{Obu, append_obu, leb128, obus};
 pub use codec::Codec;
+pub use demultiplexer::{TransportDemultiplexer, TransportEvent, TransportTrack};
 pub use display::reorder_depth;
 pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;

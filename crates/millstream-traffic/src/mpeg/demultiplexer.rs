@@ -1,0 +1,389 @@
+//! A demultiplexer of transport streams that arrive packet by packet, as from a network.
+//!
+//! ```text
+//! packet ── PID ──> association, map ──> tracks: the first of the wanted codecs
+//!             └───> PES packets ── counter without gap, within limits ──> units
+//! ```
+//! A unit is the content of a PES packet: of video a picture, of audio frames. It ends with the
+//! length in its header, or with the next one of its track. A unit that misses a packet is dropped
+//! whole. Memory is bounded by the limits of both tracks.
+
+use mpeg2ts::pes::PesHeader;
+use mpeg2ts::ts::{EsInfo, Pid, TsPacket, TsPayload};
+
+use super::audio::AudioCodec;
+use super::codec::Codec;
+use super::container::{audio_codec, video_codec};
+use super::ts_packets::{TS_PACKET, TsPackets, payload, pid};
+
+/// The number of values of a continuity counter.
+const COUNTERS: u8 = 16;
+
+/// The bytes of a PES packet that its length does not count.
+const PES_PREFIX: usize = 6;
+
+/// A track of a transport stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportTrack {
+    /// The first video of the wanted codec.
+    Video,
+    /// The first audio of the wanted codec.
+    Audio,
+}
+
+/// What a packet completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportEvent<'a> {
+    /// A program map that differs from the one before: whether it has the wanted video and audio.
+    Map {
+        /// Whether it has video of the wanted codec.
+        video: bool,
+        /// Whether it has audio of the wanted codec.
+        audio: bool,
+    },
+    /// The content of a PES packet.
+    Unit {
+        /// Its track.
+        track: TransportTrack,
+        /// Its presentation time, 1/90,000 s modulo 2^33; `None` if it has none.
+        time: Option<u64>,
+        /// Its decoding time, which is that of its presentation unless the header has another.
+        decode_time: Option<u64>,
+        /// The elementary stream's bytes.
+        bytes: &'a [u8],
+    },
+    /// A unit that misses packets, or is longer than the limit of its track.
+    Dropped {
+        /// Its track.
+        track: TransportTrack,
+        /// Whether it is too long.
+        too_long: bool,
+    },
+    /// Missing packets of a track; a multiple of 16 cannot be seen.
+    Lost {
+        /// The track.
+        track: TransportTrack,
+        /// Their number modulo 16.
+        packets: u8,
+    },
+}
+
+/// A demultiplexer of a transport stream.
+#[derive(Debug)]
+pub struct TransportDemultiplexer {
+    packets: TsPackets,
+    video: Codec,
+    audio: Option<AudioCodec>,
+    /// The largest unit of video and of audio, bytes.
+    limits: [usize; 2],
+    /// The PID of the map of the first program.
+    map: Option<u16>,
+    tracks: [Option<Track>; 2],
+    /// Whether a map has been reported.
+    has_map: bool,
+}
+
+/// A track and its unit so far.
+#[derive(Debug)]
+struct Track {
+    pid: Pid,
+    what: TransportTrack,
+    limit: usize,
+    /// The continuity counter of the last packet.
+    counter: Option<u8>,
+    unit: Option<Unit>,
+    /// The memory of the unit, kept for the next.
+    bytes: Vec<u8>,
+}
+
+/// The header of a unit.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    time: Option<u64>,
+    decode_time: Option<u64>,
+    /// The length, if the header has it, bytes.
+    length: Option<usize>,
+    too_long: bool,
+}
+
+impl TransportDemultiplexer {
+    /// The size of a packet, bytes.
+    pub const PACKET: usize = TS_PACKET;
+
+    /// Creates a demultiplexer for video and audio of these codecs. `limits` are those of a unit of
+    /// video and of audio, bytes.
+    #[must_use]
+    pub fn new(video: Codec, audio: Option<AudioCodec>, limits: [usize; 2]) -> Self {
+        let (packets, tracks) = (TsPackets::new(), [None, None]);
+        Self { packets, video, audio, limits, map: None, tracks, has_map: false }
+    }
+
+    /// Processes a packet. Returns whether it is one: others are ignored.
+    pub fn packet(
+        &mut self,
+        bytes: &[u8; Self::PACKET],
+        sink: &mut impl FnMut(TransportEvent<'_>),
+    ) -> bool {
+        let [sync, second, ..] = *bytes;
+        // The transport error indicator.
+        if sync != super::ts_packets::SYNC_BYTE || second & 0x80 != 0 {
+            return false;
+        }
+        let pid = pid(bytes);
+        let is_track = |track: &&mut Track| track.pid.as_u16() == pid;
+        if let Some(track) = self.tracks.iter_mut().flatten().find(is_track) {
+            if payload(bytes).is_some() {
+                track.packet(bytes, &mut self.packets, sink);
+            }
+            return true;
+        }
+        // Packets of other tracks are not parsed.
+        if pid != Pid::PAT && Some(pid) != self.map {
+            return true;
+        }
+        let Some(TsPacket { payload: Some(payload), .. }) = self.packets.parse(bytes) else {
+            return true;
+        };
+        match payload {
+            TsPayload::Pat(associations) => {
+                let mut programs = associations.table.iter();
+                let program = programs.find(|program| program.program_num != 0);
+                self.map = program.map(|program| program.program_map_pid.as_u16());
+            }
+            TsPayload::Pmt(map) => self.choose(&map.es_info, sink),
+            _ => {}
+        }
+        true
+    }
+
+    /// Passes the last units on: no packets follow.
+    pub fn finish(&mut self, sink: &mut impl FnMut(TransportEvent<'_>)) {
+        self.tracks.iter_mut().flatten().for_each(|track| track.end(true, sink));
+    }
+
+    /// Chooses the tracks of a map.
+    fn choose(&mut self, map: &[EsInfo], sink: &mut impl FnMut(TransportEvent<'_>)) {
+        let is_video = |stream: &&EsInfo| video_codec(stream.stream_type) == Some(self.video);
+        let wanted = self.audio;
+        let is_audio =
+            |stream: &&EsInfo| wanted.is_some() && audio_codec(stream.stream_type) == wanted;
+        let chosen = [map.iter().find(is_video), map.iter().find(is_audio)];
+        let pids = chosen.map(|stream| stream.map(|stream| stream.elementary_pid));
+        let now = self.tracks.each_ref().map(|track| track.as_ref().map(|track| track.pid));
+        if self.has_map && now == pids {
+            return;
+        }
+        self.has_map = true;
+        let whats = [TransportTrack::Video, TransportTrack::Audio];
+        for (number, (pid, what)) in pids.into_iter().zip(whats).enumerate() {
+            if now[number] == pid {
+                continue;
+            }
+            if let Some(track) = &mut self.tracks[number] {
+                track.end(false, sink);
+            }
+            let limit = self.limits[number];
+            let (counter, unit, bytes) = (None, None, Vec::new());
+            self.tracks[number] = pid.map(|pid| Track { pid, what, limit, counter, unit, bytes });
+        }
+        sink(TransportEvent::Map { video: pids[0].is_some(), audio: pids[1].is_some() });
+    }
+}
+
+impl Track {
+    /// Processes a packet with a payload.
+    fn packet(
+        &mut self,
+        bytes: &[u8; TS_PACKET],
+        packets: &mut TsPackets,
+        sink: &mut impl FnMut(TransportEvent<'_>),
+    ) {
+        let counter = bytes[3] % COUNTERS;
+        let next = self.counter.map(|last| (last + 1) % COUNTERS);
+        if self.counter == Some(counter) {
+            // A packet may be sent twice.
+            return;
+        }
+        self.counter = Some(counter);
+        if let Some(next) = next.filter(|next| *next != counter) {
+            let packets = (counter + COUNTERS - next) % COUNTERS;
+            sink(TransportEvent::Lost { track: self.what, packets });
+            self.end(false, sink);
+        }
+        let payload_bytes = payload(bytes).map_or(0, <[u8]>::len);
+        match packets.parse(bytes).and_then(|packet| packet.payload) {
+            Some(TsPayload::PesStart(start)) => {
+                self.end(true, sink);
+                let header_bytes = payload_bytes - start.data.len();
+                let length = usize::from(start.pes_packet_len);
+                let length =
+                    (length > 0).then(|| (length + PES_PREFIX).saturating_sub(header_bytes));
+                self.begin(&start.header, length);
+                self.add(&start.data, sink);
+            }
+            Some(TsPayload::PesContinuation(data)) => self.add(&data, sink),
+            _ => self.end(false, sink),
+        }
+    }
+
+    fn begin(&mut self, header: &PesHeader, length: Option<usize>) {
+        let time = header.pts.map(|time| time.as_u64());
+        let decode_time = header.dts.map(|time| time.as_u64()).or(time);
+        self.unit = Some(Unit { time, decode_time, length, too_long: false });
+        self.bytes.clear();
+    }
+
+    fn add(&mut self, data: &[u8], sink: &mut impl FnMut(TransportEvent<'_>)) {
+        let Some(unit) = &mut self.unit else { return };
+        let rest = unit.length.map_or(usize::MAX, |length| length - self.bytes.len());
+        let data = &data[..data.len().min(rest)];
+        unit.too_long |= self.bytes.len() + data.len() > self.limit;
+        if unit.too_long {
+            self.bytes.clear();
+            unit.length = None;
+            return;
+        }
+        self.bytes.extend_from_slice(data);
+        if unit.length == Some(self.bytes.len()) {
+            self.end(true, sink);
+        }
+    }
+
+    /// Ends the unit. `is_whole`: no packet is missing.
+    fn end(&mut self, is_whole: bool, sink: &mut impl FnMut(TransportEvent<'_>)) {
+        let Some(unit) = self.unit.take() else { return };
+        let Unit { time, decode_time, length, too_long } = unit;
+        let (track, bytes) = (self.what, &self.bytes[..]);
+        let is_whole = is_whole && length.is_none_or(|length| length == bytes.len());
+        sink(if is_whole && !too_long {
+            TransportEvent::Unit { track, time, decode_time, bytes }
+        } else {
+            TransportEvent::Dropped { track, too_long }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::container::tests::{packet, section};
+    use super::*;
+
+    const LIMITS: [usize; 2] = [400, 100];
+
+    /// Returns a packet of a track's PID with a continuity counter.
+    fn counted(pid: u8, start: bool, counter: u8, contents: &[u8]) -> Vec<u8> {
+        let mut packet = packet(pid, start, contents);
+        packet[3] |= counter;
+        packet
+    }
+
+    /// Returns the start of a PES packet with this length and the time 90,000.
+    fn pes(length: u8, data: &[u8]) -> Vec<u8> {
+        let time = [0x21, 0, 5, 0xbf, 0x21];
+        [&[0, 0, 1, 0xe0, 0, length, 0x80, 0x80, 5][..], &time, data].concat()
+    }
+
+    /// Returns tables with PID 0x101 for the map, 0x102 for H.264, 0x103 for AAC.
+    fn tables() -> Vec<u8> {
+        let mut association = packet(0, true, &section(&[0, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 1]));
+        association[1] = 0x40;
+        let tracks = [0x1b, 0xe1, 2, 0xf0, 0, 0x0f, 0xe1, 3, 0xf0, 0];
+        let map = [&[2, 0, 1, 0xc1, 0, 0, 0xe1, 2, 0xf0, 0][..], &tracks].concat();
+        [association, packet(1, true, &section(&map))].concat()
+    }
+
+    /// Returns a text of the events of packets and of their end.
+    fn events(audio: Option<AudioCodec>, packets: &[Vec<u8>]) -> Vec<String> {
+        let mut demultiplexer = TransportDemultiplexer::new(Codec::H264, audio, LIMITS);
+        let mut found = Vec::new();
+        let mut sink = |event: TransportEvent<'_>| {
+            found.push(match event {
+                TransportEvent::Map { video, audio } => format!("map {video} {audio}"),
+                TransportEvent::Unit { track, time, decode_time, bytes } => {
+                    let text = String::from_utf8_lossy(bytes).into_owned();
+                    let time = time.filter(|_| time == decode_time);
+                    format!("{track:?} {} {text}", time.unwrap_or(0))
+                }
+                TransportEvent::Dropped { track, too_long } => format!("{track:?} {too_long}"),
+                TransportEvent::Lost { track, packets } => format!("{track:?} lacks {packets}"),
+            });
+        };
+        for packet in packets.concat().chunks_exact(188) {
+            let packet = packet.try_into().unwrap();
+            assert!(demultiplexer.packet(packet, &mut sink));
+        }
+        demultiplexer.finish(&mut sink);
+        found
+    }
+
+    #[test]
+    fn a_unit_ends_with_its_length_or_with_the_next_one() {
+        let packets = [
+            counted(2, true, 0, &pes(0, b"before the tables")),
+            tables(),
+            counted(2, false, 1, b"without a start"),
+            counted(2, true, 2, &pes(0, b"a")),
+            counted(2, false, 3, b"b"),
+            // Sent twice.
+            counted(2, false, 3, b"b"),
+            counted(3, true, 9, &pes(12, b"so")),
+            counted(3, false, 10, b"und and bytes behind it"),
+            tables(),
+            counted(2, true, 4, &pes(0, b"c")),
+        ];
+        let expected = ["map true true", "Audio 90000 soun", "Video 90000 ab", "Video 90000 c"];
+        assert_eq!(events(Some(AudioCodec::Aac), &packets), expected);
+        let expected = ["map true false", "Video 90000 ab", "Video 90000 c"];
+        assert_eq!(events(Some(AudioCodec::Mpeg), &packets), expected);
+        assert_eq!(events(None, &packets), expected);
+    }
+
+    #[test]
+    fn a_unit_that_misses_a_packet_is_dropped() {
+        let packets = [
+            tables(),
+            counted(2, true, 14, &pes(0, b"a")),
+            counted(2, false, 2, b"b"),
+            counted(2, false, 3, b"c"),
+            counted(2, true, 4, &pes(0, b"d")),
+            // Damaged: a start without a start code.
+            counted(2, true, 5, b"e"),
+            counted(2, true, 6, &pes(200, b"f")),
+        ];
+        let expected =
+            ["map true true", "Video lacks 3", "Video false", "Video 90000 d", "Video false"];
+        let found = events(Some(AudioCodec::Aac), &packets);
+        // The damaged packet ends the unit before it, and so does the missing rest at the end.
+        assert_eq!(found[..3], expected[..3]);
+        assert_eq!(found[3..], ["Video false", "Video false"]);
+    }
+
+    #[test]
+    fn units_and_their_tracks_are_bounded() {
+        let more = |counter| counted(2, false, counter, &[b'x'; 150]);
+        let packets = [
+            tables(),
+            counted(2, true, 0, &pes(0, &[b'x'; 100])),
+            more(1),
+            more(2),
+            more(3),
+            counted(2, true, 4, &pes(0, b"next")),
+        ];
+        let expected = ["map true true", "Video true", "Video 90000 next"];
+        assert_eq!(events(Some(AudioCodec::Aac), &packets), expected);
+    }
+
+    #[test]
+    fn another_map_replaces_the_tracks() {
+        let map = [2, 0, 1, 0xc1, 0, 0, 0xe1, 2, 0xf0, 0, 0x1b, 0xe1, 9, 0xf0, 0];
+        let packets = [
+            tables(),
+            counted(2, true, 0, &pes(0, b"old")),
+            packet(1, true, &section(&map)),
+            counted(2, true, 1, &pes(0, b"not described")),
+            counted(9, true, 7, &pes(0, b"new")),
+        ];
+        let expected = ["map true true", "Video false", "map true false", "Video 90000 new"];
+        assert_eq!(events(Some(AudioCodec::Aac), &packets), expected);
+    }
+}
