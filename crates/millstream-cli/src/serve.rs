@@ -67,6 +67,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Some(address) = server.rtmp_address() {
         eprintln!("rtmp://{address}/, for publishers of live streams");
     }
+    for (stream, address) in server.transport_addresses() {
+        say(&format!("udp://{address}, for the transport stream of `{stream}`"));
+    }
     if let Some(address) = server.http_address() {
         eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");
     }

@@ -74,6 +74,7 @@ pub const TARGETS: &[Target] = &[
     targets::scenario::TARGET,
     targets::segments::TARGET,
     targets::takeover::TARGET,
+    targets::transport_receiver::TARGET,
     targets::transport_stream::TARGET,
 ];
 

@@ -29,4 +29,5 @@ pub(crate) mod rtnetlink;
 pub(crate) mod scenario;
 pub(crate) mod segments;
 pub(crate) mod takeover;
+pub(crate) mod transport_receiver;
 pub(crate) mod transport_stream;

@@ -43,8 +43,8 @@ macro_rules! smoke_tests {
 
 smoke_tests! {
     access_files audio browsers c_calls capture cluster codecs credentials csv extension fragments
-    hilq_exact hls journal machine mpeg orders packet proxy published recorded requests router
-    rtmp rtnetlink scenario segments takeover transport_stream
+    hilq_exact hls journal machine mpeg orders packet proxy published recorded requests router rtmp
+    rtnetlink scenario segments takeover transport_receiver transport_stream
 }
 
 #[test]

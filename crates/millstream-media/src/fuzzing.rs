@@ -8,6 +8,7 @@ mod orders;
 mod recording;
 pub(crate) mod rtmp;
 mod takeover;
+pub(crate) mod transport;
 #[cfg(feature = "webrtc")]
 mod webrtc;
 
@@ -36,6 +37,7 @@ pub use orders::orders;
 pub use recording::{recorded, recorded_file, recorded_frames};
 pub use rtmp::{rtmp, rtmp_publication};
 pub use takeover::{Edit, takeover};
+pub use transport::{transport_publication, transport_receiver};
 #[cfg(feature = "webrtc")]
 pub use webrtc::browser_requests;
 

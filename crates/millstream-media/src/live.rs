@@ -17,6 +17,7 @@ pub(crate) mod paths;
 pub(crate) mod policer;
 pub(crate) mod publishing;
 pub(crate) mod reorder;
+pub(crate) mod transport_stream;
 
 /// Why a live stream or a recording cannot be played.
 #[derive(Debug)]

@@ -580,7 +580,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Transport::Interleaved(rtp, rtcp) => {
                 format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};ssrc={ssrc:08X}")
             }
-            Transport::WebRtc(_) | Transport::Rtmp => String::new(),
+            Transport::WebRtc(_) | Transport::Rtmp | Transport::MpegTs => String::new(),
         };
         let id = self.sessions.get(number).map(|session| session.id.clone()).unwrap_or_default();
         let timeout = self.idle_timeout_ns / 1_000_000_000;

@@ -47,7 +47,7 @@ use connections::{ConnectionTable, Dependents, Limits};
 use drain::{Drain, running_clients};
 use handover::FrameSources;
 use listeners::{Listener, ListenerSet};
-use live::LiveStreams;
+use live::{LiveStreams, TransportSockets};
 use read_ahead::ReadAhead;
 use supervisor::{Prepared, Supervisor};
 
@@ -177,7 +177,9 @@ impl MediaServer {
         let access = Access::read(users.as_deref(), tokens.as_deref(), &media.realm)?;
         // Each track of a live stream has two ports.
         let ports = 2 * library.live.iter().filter(|live| !live.plays_recordings).count() as u64;
-        listeners::allow_files(u64::from(media.connections) + ports);
+        let transport = TransportSockets::open(&library.live)?;
+        let sockets = ports + transport.len() as u64;
+        listeners::allow_files(u64::from(media.connections) + sockets);
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
         if media.hls.is_some() && !library.live.iter().any(hls::is_playable) {
             let help = "HLS plays live streams with `codec = \"h264\"`: add one, or remove the key";
@@ -219,7 +221,8 @@ impl MediaServer {
         };
         let page_requests =
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
-        let mut live = LiveStreams::open(&library, &access, &media, resources, found, registry)?;
+        let mut live =
+            LiveStreams::open(&library, &access, &media, resources, found, transport, registry)?;
         if let Some(recorder) = &mut recorder {
             recorder.tap(&library, &mut live.publishing);
             let sender = hooks.as_ref().map(|hooks| hooks.sender().clone());
@@ -313,6 +316,12 @@ impl MediaServer {
         self.listeners.rtmp.as_ref().map(|listener| listener.address)
     }
 
+    /// Returns the names of the live streams that receive transport streams over UDP, and the
+    /// address of each.
+    pub fn transport_addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
+        self.live.transport_addresses()
+    }
+
     /// Returns the address of the HTTP pages, if configured.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
@@ -398,7 +407,7 @@ impl MediaServer {
     /// Begins a drain unless one runs, and returns whether it is over.
     fn is_drained(&mut self, drain: &mut Option<Drain>) -> bool {
         let running = running_clients(&self.sessions, &self.connections);
-        self.sessions.draining = true;
+        (self.sessions.draining, self.live.draining) = (true, true);
         let timeout_ns = self.media.drain_timeout_ns;
         drain.get_or_insert_with(|| Drain::begin(timeout_ns, running)).is_over(running)
     }
@@ -538,6 +547,7 @@ impl MediaServer {
             let mut dependents = Dependents { sessions: &mut self.sessions, live, waker };
             self.connections.close(place, &mut dependents);
         }
+        self.live.tick_transport(now_ns);
         let ended = self.live.publishing.play_recordings(&self.sessions, now_ns);
         self.live.wake_if_released(waker);
         self.live.publishing.release_paths(&self.sessions);
@@ -598,6 +608,7 @@ impl MediaServer {
         }
         self.data_plane.end();
         self.read_ahead.end();
+        self.live.end_transport(now_ns());
         let live = &mut self.live.publishing;
         (0..live.streams.len()).for_each(|stream| live.leave(stream, now_ns()));
         if let Some(recorder) = &mut self.recorder {

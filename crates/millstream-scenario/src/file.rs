@@ -456,6 +456,18 @@ pub(crate) struct SourceTable {
     /// Live: how long players wait for a disconnected publisher to return; default "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) wait: Option<Spanned<Duration>>,
+    /// Live: the UDP address and port at which a publisher sends an MPEG transport stream; a group
+    /// if it is a multicast address. Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) udp: Option<Spanned<String>>,
+    /// Live: the only address from which `udp` accepts packets; default: any. Packets show no user
+    /// and no token.
+    #[schemars(with = "Option<String>")]
+    pub(crate) udp_from: Option<Spanned<String>>,
+    /// Live: the address of the interface that joins the IPv4 group of `udp`; default: the
+    /// system's choice.
+    #[schemars(with = "Option<String>")]
+    pub(crate) udp_interface: Option<Spanned<String>>,
     /// Live: the program, and its arguments, that publishes the stream. It runs only while clients
     /// play or wait for the stream; default: none. No shell interprets them.
     #[schemars(with = "Option<Vec<String>>")]

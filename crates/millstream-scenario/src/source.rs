@@ -5,6 +5,7 @@
 
 use schemars::Schema;
 use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 use crate::error::{Problem, list, nearest};
@@ -70,7 +71,7 @@ impl SourceKind {
         },
         Self {
             name: "live",
-            summary: "video published to `millstream serve` by RTSP, WebRTC or RTMP",
+            summary: "video published to `millstream serve` by RTSP, WebRTC, RTMP or MPEG-TS",
             required: &["rate"],
             one_of: &[],
             optional: &[
@@ -82,6 +83,9 @@ impl SourceKind {
                 "paths",
                 "record",
                 "wait",
+                "udp",
+                "udp-from",
+                "udp-interface",
                 "on-demand",
                 "on-demand-start",
                 "on-demand-close",
@@ -356,6 +360,8 @@ pub struct Live {
     pub record: bool,
     /// How long players wait for a disconnected publisher to return, ns.
     pub wait_ns: u64,
+    /// Where it receives a transport stream.
+    pub udp: Option<UdpInput>,
     /// The program that publishes it while clients play.
     pub on_demand: Option<OnDemand>,
     /// Its place among the paths of the file's stream, if that has `paths`.
@@ -374,6 +380,17 @@ pub struct LivePath {
     pub number: u32,
     /// The number of paths that are published at once.
     pub count: u32,
+}
+
+/// Where a [`Live`] stream receives a transport stream over UDP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UdpInput {
+    /// The address and port; a multicast address is a group to join.
+    pub address: SocketAddr,
+    /// The only address of a sender; `None` for any.
+    pub from: Option<IpAddr>,
+    /// The address of the interface that joins an IPv4 group; `None` for the system's choice.
+    pub interface: Option<Ipv4Addr>,
 }
 
 /// The program that publishes a [`Live`] stream while clients play it.

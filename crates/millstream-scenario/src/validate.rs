@@ -59,6 +59,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     }
     media::check_recorded_streams(&file, &mut problems);
     source::check_paths(&file, &mut problems);
+    source::check_udp(&file, &mut problems);
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
     let mut ignored = IgnoredAttributes::new(&file);

@@ -23,5 +23,6 @@ mod rtmp;
 mod serve;
 mod stall;
 mod test_clips;
+mod transport_stream;
 #[cfg(feature = "webrtc")]
 mod webrtc;

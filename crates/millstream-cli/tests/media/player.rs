@@ -121,6 +121,8 @@ pub(crate) struct Server {
     pub(crate) webrtc: Option<SocketAddr>,
     pub(crate) hls: Option<SocketAddr>,
     pub(crate) rtmp: Option<SocketAddr>,
+    /// The addresses that receive transport streams, in the order of the file.
+    pub(crate) udp: Vec<SocketAddr>,
     pub(crate) data_plane: Option<u32>,
     pub(crate) stderr: Receiver<String>,
     folder: tempfile::TempDir,
@@ -177,15 +179,18 @@ impl Server {
             webrtc: None,
             hls: None,
             rtmp: None,
+            udp: Vec::new(),
             data_plane: None,
             stderr,
             folder,
         };
         let text = std::fs::read_to_string(file).unwrap();
-        let needed = 1 + ["http =", "\"ni\"", "tls =", "webrtc =", "hls =", "rtmp ="]
-            .iter()
-            .filter(|key| text.contains(**key))
-            .count();
+        let needed = 1
+            + ["http =", "\"ni\"", "tls =", "webrtc =", "hls =", "rtmp ="]
+                .iter()
+                .filter(|key| text.contains(**key))
+                .count()
+            + text.matches("udp = ").count();
         let mut found = 0;
         while found < needed {
             let line = server.line();
@@ -213,6 +218,8 @@ impl Server {
                 server.hls = Some(address(line.split_once("://").unwrap().1));
             } else if let Some(rest) = line.strip_prefix("rtmp://") {
                 server.rtmp = Some(address(rest));
+            } else if let Some(rest) = line.strip_prefix("udp://") {
+                server.udp.push(rest.split(',').next().unwrap().parse().unwrap());
             } else if let Some(rest) = line.strip_prefix("http://") {
                 server.http = Some(address(rest));
             } else if let Some((_, id)) = line.split_once("process ") {

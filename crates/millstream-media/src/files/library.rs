@@ -182,6 +182,7 @@ impl Library {
                     for number in 0..recording.map_or(0, |recording| recording.players) {
                         let source = Live {
                             publishers: Some(Vec::new()),
+                            udp: None,
                             on_demand: None,
                             path: None,
                             ..(**source).clone()
@@ -641,6 +642,7 @@ fn add_live(
         record: source.record && !plays_recordings,
         plays_recordings,
         wait_ns,
+        udp: source.udp.clone(),
         on_demand: source.on_demand.clone(),
         shape,
     });
@@ -706,8 +708,8 @@ fn add_live_audio(
     let demand = allowance.demand(video.deadline_ns).served_first();
     let new = Title::of_audio(&titles[spec.title], format, demand);
     let (title, audio, name) = (titles.len(), Some((format, stream)), new.name.clone());
-    let on_demand = None;
-    live.push(LiveSpec { name, title, audio, allowance, burst_bytes, on_demand, shape, ..spec });
+    let new_spec = LiveSpec { name, title, audio, allowance, burst_bytes, shape, ..spec };
+    live.push(LiveSpec { on_demand: None, udp: None, ..new_spec });
     let record = MediaRecord {
         period_ns: LIVE_AUDIO_SPACING_NS,
         lost: 0,

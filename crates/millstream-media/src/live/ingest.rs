@@ -9,7 +9,7 @@ use super::assemble::{Assembled, Assembler};
 use super::policer::{Allowance, Policer};
 use super::reorder::{Packet, Reorder};
 use crate::payload::Format;
-use crate::payload::audio::{aac_payload, whole};
+use crate::payload::audio::{joined, whole};
 use crate::payload::parameter_sets::{ParameterSets, VideoParameters};
 use crate::recording::playback::DueTimes;
 use crate::recording::segment::AudioConfig;
@@ -316,15 +316,15 @@ impl Ingest {
         true
     }
 
-    /// Processes a whole frame of the publisher: video with start codes, or AAC. Returns whether it
-    /// released a frame.
+    /// Processes a whole frame of the publisher: video with start codes, AAC or MPEG audio. Returns
+    /// whether it released a frame.
     pub(crate) fn whole_frame(&mut self, frame: &[u8], timestamp: u32, now_ns: u64) -> bool {
         let before = self.sink.ring.head();
         let Self { assembler, sink, most_bytes, .. } = self;
         sink.counts.packets += 1;
         sink.counts.bytes += frame.len() as u64;
         if sink.is_audio {
-            let payload = aac_payload(frame);
+            let payload = joined(frame, &sink.format.cut(frame, usize::MAX));
             let packet = Packet { timestamp, marker: true, payload: &payload };
             sink.packet(assembler, packet, false, now_ns);
         } else if frame.len() > *most_bytes {
@@ -333,6 +333,22 @@ impl Ingest {
             sink.take(Assembled::Frame { bytes: frame, timestamp, layer: 0 }, now_ns);
         }
         sink.ring.head() != before
+    }
+
+    /// Counts packets that never arrived.
+    pub(crate) fn lost_packets(&mut self, packets: u64) {
+        self.sink.counts.lost_packets += packets;
+    }
+
+    /// Counts a packet that is not the publisher's, or is malformed.
+    pub(crate) fn strange_packet(&mut self) {
+        self.sink.counts.strange_packets += 1;
+    }
+
+    /// Counts a frame that is not whole, or too long.
+    pub(crate) fn dropped_frame(&mut self, too_long: bool, now_ns: u64) {
+        let dropped = if too_long { Assembled::TooLarge } else { Assembled::Incomplete };
+        self.sink.take(dropped, now_ns);
     }
 
     /// Processes a packet of the publisher. Returns whether it released a frame.

@@ -49,6 +49,8 @@ pub(crate) struct LiveSpec {
     pub(crate) publishers: Option<Vec<String>>,
     /// How long its clients wait for a new publisher, ns.
     pub(crate) wait_ns: u64,
+    /// Where it receives a transport stream, if it does.
+    pub(crate) udp: Option<millstream_scenario::UdpInput>,
     /// The command that publishes it, if it is published on demand.
     pub(crate) on_demand: Option<millstream_scenario::OnDemand>,
     /// Whether it is recorded.
@@ -77,6 +79,17 @@ pub(crate) struct Publisher {
 impl Publisher {
     fn is_webrtc(&self) -> bool {
         matches!(self.transport, Some(Transport::WebRtc(_)))
+    }
+
+    /// Returns whether it sends a transport stream.
+    pub(crate) fn sends_transport_stream(&self) -> bool {
+        self.transport == Some(Transport::MpegTs)
+    }
+
+    /// Returns whether it has the connection `connection` of RTSP or RTMP.
+    fn has_connection(&self, connection: usize) -> bool {
+        let has_none = self.is_webrtc() || self.sends_transport_stream();
+        self.connection == connection && !has_none
     }
 }
 
@@ -256,8 +269,7 @@ impl Publishing {
     /// Returns the stream that a connection publishes or has announced; its video if it has both.
     pub(crate) fn of_connection(&self, connection: usize) -> Option<usize> {
         let of = |stream: &LiveStream| {
-            let is = |who: &Publisher| who.connection == connection && !who.is_webrtc();
-            stream.publisher.as_ref().is_some_and(is)
+            stream.publisher.as_ref().is_some_and(|who| who.has_connection(connection))
         };
         self.streams.iter().position(of)
     }
@@ -299,6 +311,35 @@ impl Publishing {
         if let Some(publisher) = &mut self.streams[stream].publisher {
             publisher.transport = Some(Transport::Rtmp);
         }
+    }
+
+    /// Registers the publisher of a track by a transport stream from `peer`.
+    pub(crate) fn announce_transport_stream(
+        &mut self,
+        stream: usize,
+        peer: IpAddr,
+        track: Track,
+        now_ns: u64,
+    ) {
+        self.announce(stream, (0, peer), track, now_ns);
+        if let Some(publisher) = &mut self.streams[stream].publisher {
+            publisher.transport = Some(Transport::MpegTs);
+        }
+    }
+
+    /// Counts packets of a track that never arrived.
+    pub(crate) fn lost_packets(&mut self, track: usize, packets: u64) {
+        self.streams[track].ingest.lost_packets(packets);
+    }
+
+    /// Counts a packet at the address of a stream that is not its publisher's, or is malformed.
+    pub(crate) fn strange_packet(&mut self, stream: usize) {
+        self.streams[stream].ingest.strange_packet();
+    }
+
+    /// Counts a frame of a track that is not whole, or too long.
+    pub(crate) fn dropped_frame(&mut self, track: usize, too_long: bool, now_ns: u64) {
+        self.streams[track].ingest.dropped_frame(too_long, now_ns);
     }
 
     /// Processes a whole frame of a track's publisher, which needs no assembly.
@@ -598,14 +639,14 @@ impl Publishing {
             }
             let most_ns = if publisher.recording { self.idle_timeout_ns } else { SETUP_TIMEOUT_NS };
             if now_ns.saturating_sub(publisher.last_received_ns) > most_ns {
-                silent.push((number, publisher.connection, publisher.is_webrtc()));
+                let connection = publisher.connection;
+                silent.push((number, Some(connection).filter(|of| publisher.has_connection(*of))));
             }
         }
         for (stream, ..) in &silent {
             self.leave(*stream, now_ns);
         }
-        let rtsp = silent.into_iter().filter(|(.., webrtc)| !webrtc);
-        rtsp.map(|(_, connection, _)| connection).collect()
+        silent.into_iter().filter_map(|(_, connection)| connection).collect()
     }
 
     /// Returns the titles of streams on which clients waited too long for a publisher.

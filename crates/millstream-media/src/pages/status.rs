@@ -101,8 +101,8 @@ pub struct LiveStatus {
     pub stream: String,
     /// The publisher's address; empty without a publisher.
     pub publisher: String,
-    /// The publisher's transport: `udp`, `interleaved`, `webrtc` or `rtmp`; empty without a
-    /// publisher.
+    /// The publisher's transport: `udp`, `interleaved`, `webrtc`, `rtmp` or `mpeg-ts`; empty
+    /// without a publisher.
     pub transport: String,
     /// The sustained rate that a publisher may use, bits/s on the link.
     pub allowed_bps: u64,

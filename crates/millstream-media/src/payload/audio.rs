@@ -24,9 +24,8 @@ pub(crate) fn cut_aac(frame: &[u8], room: usize) -> Vec<Piece> {
     fragments(frame, room).map(piece).collect()
 }
 
-/// Returns the payload of one packet with a whole AAC frame; empty if the frame is too long.
-pub(crate) fn aac_payload(frame: &[u8]) -> Vec<u8> {
-    let pieces = cut_aac(frame, usize::MAX);
+/// Returns the payload of one packet that has the pieces of a frame.
+pub(crate) fn joined(frame: &[u8], pieces: &[Piece]) -> Vec<u8> {
     pieces
         .iter()
         .flat_map(|piece| piece.header.iter().chain(&frame[piece.range.clone()]))

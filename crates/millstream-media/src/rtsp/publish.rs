@@ -189,7 +189,7 @@ impl PublisherHandler<'_> {
             Transport::Interleaved(rtp, rtcp) => {
                 format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};mode=record")
             }
-            Transport::WebRtc(_) | Transport::Rtmp => String::new(),
+            Transport::WebRtc(_) | Transport::Rtmp | Transport::MpegTs => String::new(),
         };
         // The session of both tracks is that of the video.
         let Some(publisher) = self.live.streams[stream].publisher.as_mut() else {

@@ -32,6 +32,8 @@ pub(crate) enum Transport {
     WebRtc(usize),
     /// RTMP, of a publisher.
     Rtmp,
+    /// A transport stream, of a publisher without a connection.
+    MpegTs,
 }
 
 impl Transport {
@@ -42,6 +44,7 @@ impl Transport {
             Self::Interleaved(..) => "interleaved",
             Self::WebRtc(_) => "webrtc",
             Self::Rtmp => "rtmp",
+            Self::MpegTs => "mpeg-ts",
         }
     }
 }

@@ -84,7 +84,7 @@ impl Handover {
                     self.send_to_peer(order, &client, peer, from);
                     continue;
                 }
-                Transport::Udp(..) | Transport::Rtmp => continue,
+                Transport::Udp(..) | Transport::Rtmp | Transport::MpegTs => continue,
             };
             let Some(Some(connection)) = places.get_mut(place) else { continue };
             let client = Client::new(number, title, from.library.store.media()[title], row);

@@ -1,22 +1,31 @@
-//! Live streams in session control: their publishers' UDP ports.
+//! Live streams in session control: their publishers' UDP ports, and the addresses that receive
+//! transport streams.
 
 use millstream_scenario::Media;
 use millstream_sync::clock::system::now_ns;
 use mio::net::{UdpSocket, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::{FIRST_CONNECTION, failed, listeners};
 use crate::MediaError;
 use crate::data_plane::placement::SharedResources;
 use crate::files::library::Library;
-use crate::live::publishing::Publishing;
+use crate::live::publishing::{LiveSpec, Publishing};
+use crate::live::transport_stream::TransportReceiver;
 use crate::rtsp::access::Access;
 use crate::wake_socket::wake;
 
 /// The longest datagram, bytes.
 const MAX_DATAGRAM_BYTES: usize = 65_536;
+
+/// The receive buffer of a socket: the packets of a frame arrive in one burst. In bytes.
+const RECEIVE_BUFFER: usize = 1 << 20;
+
+/// The most datagrams of a transport stream that are read in a row: a flood must not keep clients
+/// waiting.
+const MAX_DATAGRAMS: usize = 1_024;
 
 /// The UDP sockets for publishers: an RTP and an RTCP port per live stream.
 #[derive(Debug)]
@@ -46,8 +55,7 @@ impl PublisherSockets {
             let pair = listeners::port_pair(address)?;
             let [rtp, rtcp] = [&pair[0], &pair[1]].map(std::net::UdpSocket::local_addr);
             stream.ports = (rtp?.port(), rtcp?.port());
-            // The packets of a frame arrive in one burst.
-            let _ = socket2::SockRef::from(&pair[0]).set_recv_buffer_size(1 << 20);
+            let _ = socket2::SockRef::from(&pair[0]).set_recv_buffer_size(RECEIVE_BUFFER);
             for socket in &pair {
                 socket.set_nonblocking(true)?;
             }
@@ -62,11 +70,74 @@ impl PublisherSockets {
     }
 }
 
+/// The sockets that receive transport streams, and the index of the live stream of each.
+#[derive(Debug)]
+pub(super) struct TransportSockets(Vec<(usize, std::net::UdpSocket)>);
+
+impl TransportSockets {
+    /// Opens the addresses of the live streams.
+    pub(super) fn open(live: &[LiveSpec]) -> Result<Self, MediaError> {
+        let mut sockets = Vec::new();
+        for (number, spec) in live.iter().enumerate() {
+            let Some(udp) = &spec.udp else { continue };
+            let socket = transport_socket(udp.address, udp.interface).map_err(|error| {
+                let what = format!("stream `{}`: `udp` {}", spec.name, udp.address);
+                failed(&what, &error)
+                    .help("an address of this machine or a group, and a port that is free")
+            })?;
+            sockets.push((number, socket));
+        }
+        Ok(Self(sockets))
+    }
+
+    /// Returns the number of sockets.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Opens a socket at an address; joins it if it is a group.
+fn transport_socket(
+    address: SocketAddr,
+    interface: Option<Ipv4Addr>,
+) -> io::Result<std::net::UdpSocket> {
+    let domain = socket2::Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
+    let is_group = address.ip().is_multicast();
+    // Other programs of this machine may receive the same group.
+    socket.set_reuse_address(is_group)?;
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    socket.bind(&address.into())?;
+    match address {
+        SocketAddr::V4(to) if is_group => {
+            socket.join_multicast_v4(to.ip(), &interface.unwrap_or(Ipv4Addr::UNSPECIFIED))?;
+        }
+        SocketAddr::V6(to) if is_group => socket.join_multicast_v6(to.ip(), to.scope_id())?,
+        _ => {}
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The receiver of a transport stream.
+#[derive(Debug)]
+struct TransportInput {
+    socket: UdpSocket,
+    receiver: TransportReceiver,
+    /// The index of the live stream.
+    stream: usize,
+}
+
 /// The live streams of a server and the ports of their publishers.
 #[derive(Debug)]
 pub(super) struct LiveStreams {
     pub(super) publishing: Publishing,
     sockets: PublisherSockets,
+    transport: Vec<TransportInput>,
+    /// The first token of the receivers of transport streams.
+    first_transport: usize,
+    /// Whether new publishers are refused.
+    pub(super) draining: bool,
 }
 
 impl LiveStreams {
@@ -78,6 +149,7 @@ impl LiveStreams {
         media: &Media,
         resources: &SharedResources,
         found: bool,
+        transport: TransportSockets,
         registry: &Registry,
     ) -> Result<Self, MediaError> {
         for spec in &library.live {
@@ -102,11 +174,65 @@ impl LiveStreams {
         let sockets =
             PublisherSockets::open(&mut publishing, media.listen.ip(), connections, registry)
                 .map_err(|error| failed("ports for publishers", &error))?;
-        Ok(Self { publishing, sockets })
+        let first_transport = sockets.first + 2 * publishing.streams.len();
+        let receive = |(number, (stream, socket)): (usize, (usize, std::net::UdpSocket))| {
+            let from = library.live[stream].udp.as_ref().and_then(|udp| udp.from);
+            let receiver = TransportReceiver::new(stream, from);
+            let mut socket = UdpSocket::from_std(socket);
+            let token = Token(first_transport + number);
+            registry.register(&mut socket, token, Interest::READABLE)?;
+            Ok(TransportInput { socket, receiver, stream })
+        };
+        let transport = transport.0.into_iter().enumerate().map(receive);
+        let transport: io::Result<_> = transport.collect();
+        let transport = transport.map_err(|error| failed("ports for publishers", &error))?;
+        Ok(Self { publishing, sockets, transport, first_transport, draining: false })
+    }
+
+    /// Returns the names of streams that receive transport streams, and their addresses.
+    pub(super) fn transport_addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
+        self.transport.iter().filter_map(|input| {
+            let name = self.publishing.streams[input.stream].spec.name.as_str();
+            Some((name, input.socket.local_addr().ok()?))
+        })
+    }
+
+    /// Reads the datagrams of a transport stream.
+    fn receive_transport(&mut self, number: usize) {
+        let Self { publishing, sockets, transport, draining, .. } = self;
+        let Some(TransportInput { socket, receiver, .. }) = transport.get_mut(number) else {
+            return;
+        };
+        let buffer = &mut sockets.buffer;
+        for _ in 0..MAX_DATAGRAMS {
+            let Ok((length, from)) = socket.recv_from(buffer) else { return };
+            receiver.datagram(publishing, from, &buffer[..length], !*draining, now_ns());
+        }
+    }
+
+    /// Ends the publications by transport streams whose senders are silent. Reads datagrams that a
+    /// flood left behind: the socket announces only new ones.
+    pub(super) fn tick_transport(&mut self, now_ns: u64) {
+        for number in 0..self.transport.len() {
+            self.receive_transport(number);
+            self.transport[number].receiver.tick(&mut self.publishing, now_ns);
+        }
+    }
+
+    /// Ends the publications by transport streams.
+    pub(super) fn end_transport(&mut self, now_ns: u64) {
+        for input in &mut self.transport {
+            input.receiver.end(&mut self.publishing, now_ns);
+        }
     }
 
     /// Reads the datagrams of a publisher port. Returns whether the token belongs to one.
     pub(super) fn receive_datagrams(&mut self, token: Token) -> bool {
+        let transport = token.0.checked_sub(self.first_transport);
+        if let Some(number) = transport.filter(|number| *number < self.transport.len()) {
+            self.receive_transport(number);
+            return true;
+        }
         let Some(at) = token.0.checked_sub(self.sockets.first) else { return false };
         let (stream, rtcp) = (at / 2, at % 2 == 1);
         let PublisherSockets { sockets, buffer, .. } = &mut self.sockets;
@@ -123,5 +249,34 @@ impl LiveStreams {
         if self.publishing.take_frames_released() {
             wake(waker);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_group_is_joined_at_its_interface() {
+        let local = Ipv4Addr::LOCALHOST;
+        let group = Ipv4Addr::new(239, 255, 77, 7);
+        let first = transport_socket(SocketAddr::from((group, 0)), Some(local)).unwrap();
+        let address = first.local_addr().unwrap();
+        // Another program may receive the same.
+        let second = transport_socket(address, Some(local)).unwrap();
+        let sender = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None);
+        let sender = sender.unwrap();
+        sender.set_multicast_if_v4(&local).unwrap();
+        sender.send_to(b"packet", &address.into()).unwrap();
+        for receiver in [first, second] {
+            receiver.set_nonblocking(false).unwrap();
+            receiver.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let mut buffer = [0; 16];
+            assert_eq!(receiver.recv(&mut buffer).unwrap(), 6);
+        }
+        let taken = transport_socket(SocketAddr::from((local, 0)), None).unwrap();
+        let again = transport_socket(taken.local_addr().unwrap(), None).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
     }
 }

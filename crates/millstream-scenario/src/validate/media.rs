@@ -181,7 +181,10 @@ fn check_range(
     None
 }
 
-fn address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
+pub(super) fn address(
+    text: Option<&Spanned<String>>,
+    problems: &mut Vec<Problem>,
+) -> Option<SocketAddr> {
     let text = text?;
     let address = text.get_ref().parse().ok();
     if address.is_none() {

@@ -4,6 +4,7 @@ mod live;
 mod reacting;
 mod sizes;
 
+pub(super) use live::udp::check_udp;
 pub(super) use live::{check_paths, with_paths};
 
 use serde::Deserialize;

@@ -190,6 +190,11 @@ impl TransportDemultiplexer {
     }
 }
 
+/// Returns whether a packet says that its continuity counter does not continue.
+fn is_discontinuous(packet: &[u8; TS_PACKET]) -> bool {
+    packet[3] & 0x20 != 0 && packet[4] > 0 && packet[5] & 0x80 != 0
+}
+
 impl Track {
     /// Processes a packet with a payload.
     fn packet(
@@ -199,8 +204,9 @@ impl Track {
         sink: &mut impl FnMut(TransportEvent<'_>),
     ) {
         let counter = bytes[3] % COUNTERS;
-        let next = self.counter.map(|last| (last + 1) % COUNTERS);
-        if self.counter == Some(counter) {
+        let last = self.counter.filter(|_| !is_discontinuous(bytes));
+        let next = last.map(|last| (last + 1) % COUNTERS);
+        if last == Some(counter) {
             // A packet may be sent twice.
             return;
         }
@@ -356,6 +362,15 @@ mod tests {
         // The damaged packet ends the unit before it, and so does the missing rest at the end.
         assert_eq!(found[..3], expected[..3]);
         assert_eq!(found[3..], ["Video false", "Video false"]);
+    }
+
+    #[test]
+    fn a_counter_may_say_that_it_does_not_continue() {
+        let mut start = counted(2, true, 9, &pes(0, b"b"));
+        start[5] |= 0x80;
+        let packets = [tables(), counted(2, true, 0, &pes(0, b"a")), start];
+        let expected = ["map true false", "Video 90000 a", "Video 90000 b"];
+        assert_eq!(events(None, &packets), expected);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Validation of a live source: the token bucket and the permitted publishers.
 
+pub(in crate::validate) mod udp;
+
 use toml::Spanned;
 
 use crate::error::Problem;
@@ -145,6 +147,7 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         record: record(keys, problems),
         publishers: keys.publish.as_ref().map(|names| names.get_ref().clone()),
         wait_ns,
+        udp: udp::udp(keys, problems),
         on_demand: on_demand(keys, problems),
         path: path(keys, problems),
         stop_ns,
@@ -194,12 +197,12 @@ fn record(keys: &SourceTable, problems: &mut Vec<Problem>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::Scenario;
     use std::path::Path;
 
-    fn parse(source: &str) -> Result<Live, String> {
+    pub(super) fn parse(source: &str) -> Result<Live, String> {
         let text = format!(
             "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbit/s\"\n[scheduler]\ndiscipline \
              = \"fifo\"\n\
@@ -230,6 +233,7 @@ mod tests {
             publishers: None,
             record: false,
             wait_ns: WAIT_NS,
+            udp: None,
             on_demand: None,
             path: None,
             stop_ns: u64::MAX,
@@ -248,6 +252,7 @@ mod tests {
             publishers: Some(vec!["studio".to_owned()]),
             record: false,
             wait_ns: 2_000_000_000,
+            udp: None,
             on_demand: Some(OnDemand {
                 command: vec!["a".to_owned(), "b".to_owned()],
                 start_ns: 3_000_000_000,

@@ -1,0 +1,90 @@
+//! Publishers by transport streams over UDP: ffmpeg sends them, and players decode the pictures.
+
+use crate::live::{assert_whole, serve, wait_for};
+use crate::player::{Server, is_installed};
+use crate::test_clips::TestClips;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, Command, Stdio};
+
+/// The pictures that a player decodes.
+const SEEN: usize = 30;
+
+/// Makes `h264.mp4` with AAC and `mpeg.ts` with MPEG-1 video and MPEG audio, of 50 pictures.
+pub(crate) fn clips() -> TestClips {
+    let clips = TestClips::make(50, "300k", "12");
+    let tone = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=44100:duration=2"];
+    let copied = ["-map", "0:v", "-map", "1:a", "-ac", "2", "-b:a", "128k", "-c:v", "copy"];
+    for (from, audio, to) in [("clip.mp4", "aac", "h264.mp4"), ("clip.mpg", "mp2", "mpeg.ts")] {
+        // Program streams do not have the time of each picture.
+        let from = ["-fflags", "+genpts", "-i", from];
+        clips.ffmpeg(&[&from[..], &tone, &copied, &["-c:a", audio, to]].concat());
+    }
+    clips
+}
+
+/// Sends a file again and again to an address, in real time.
+fn send(clips: &TestClips, file: &str, to: SocketAddr) -> Child {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-v", "error", "-re", "-stream_loop", "-1", "-i", file, "-c", "copy"]);
+    ffmpeg.args(["-f", "mpegts", &format!("udp://{to}?pkt_size=1316")]);
+    ffmpeg.stdin(Stdio::null()).current_dir(&clips.folder).spawn().unwrap()
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Asserts that a player sees pictures of a file that a publisher repeats.
+pub(crate) fn assert_played(clips: &TestClips, server: &Server, stream: &str, file: &str) {
+    let url = format!("rtsp://{}/{stream}", server.rtsp);
+    let options = ["-rtsp_transport", "tcp"];
+    let player = clips.decode_some(&url, &options, stream, &SEEN.to_string());
+    let seen = clips.pictures(player, stream);
+    let once = clips.all_pictures(file);
+    let expected = [&once[..], &once[..]].concat();
+    assert_eq!(seen.len(), SEEN, "{stream}");
+    assert!(expected.windows(SEEN).any(|run| run == seen), "{stream}: {seen:?} of {once:?}");
+}
+
+#[test]
+fn pictures_of_transport_streams_are_played_unchanged() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips();
+    let source = |audio: &str| format!(", udp = \"127.0.0.1:0\", audio = \"{audio}\"");
+    let (aac, mpeg) = (source("aac"), source("mpeg"));
+    let streams = [("h264", "h264", &aac[..]), ("mpeg", "mpeg", &mpeg[..])];
+    let server = serve("placement = \"ni\"", &streams, &[]);
+    let files = ["h264.mp4", "mpeg.ts"];
+    let senders = [0, 1].map(|at| send(&clips, files[at], server.udp[at]));
+    wait_for(&server, "publishers", |status| {
+        (0..4).all(|at| status["live"][at]["transport"] == "mpeg-ts")
+    });
+    for (at, (name, ..)) in streams.iter().enumerate() {
+        assert_played(&clips, &server, name, files[at]);
+    }
+    let status = server.status();
+    for live in status["live"].as_array().unwrap() {
+        assert_whole(live);
+        assert!(live["ingested"]["frames"].as_u64().unwrap() >= SEEN as u64, "{live}");
+    }
+    // Another sender is ignored while the first one sends.
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    other.send_to(&[0x47; 188], server.udp[0]).unwrap();
+    wait_for(&server, "a strange packet", |status| {
+        status["live"][0]["ingested"]["strange_packets"] == 1
+    });
+    senders.into_iter().for_each(end);
+    wait_for(&server, "no publishers", |status| {
+        (0..4).all(|at| status["live"][at]["publisher"] == "")
+    });
+    let sender = send(&clips, files[0], server.udp[0]);
+    wait_for(&server, "a publisher that is back", |status| {
+        status["live"][0]["ingested"]["publications"] == 2
+    });
+    assert_played(&clips, &server, "h264", files[0]);
+    end(sender);
+    server.end();
+}
