@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests use: iproute2, ping, iperf3, a web server with a load
-# generator, compilers of C and C++, pkg-config, valgrind, and a player. As root, installs them by
-# apt and neither starts nor enables a service. Without root, tests report the programs that they
-# miss.
+# generator, compilers of C and C++, pkg-config, valgrind, a player, and srt-live-transmit. As root,
+# installs them by apt and neither starts nor enables a service. Without root, tests report the
+# programs that they miss.
 #
 # Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for checks of pages;
 # `players` the players of `make soak`, GStreamer, VLC, mpv and Chromium.
@@ -20,6 +20,7 @@ command -v g++ >/dev/null || packages+=(g++)
 command -v pkg-config >/dev/null || packages+=(pkg-config)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 command -v openssl >/dev/null || packages+=(openssl)
+command -v srt-live-transmit >/dev/null || packages+=(srt-tools)
 command -v valgrind >/dev/null || packages+=(valgrind)
 command -v systemd-analyze >/dev/null || packages+=(systemd)
 if [[ ${1:-} ]]; then

@@ -70,6 +70,10 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     for (stream, address) in server.transport_addresses() {
         say(&format!("udp://{address}, for the transport stream of `{stream}`"));
     }
+    for (stream, srt) in server.srt_inputs() {
+        let mode = if srt.is_caller { "called" } else { "listening" };
+        say(&format!("srt://{}, {mode}, for the transport stream of `{stream}`", srt.address));
+    }
     if let Some(address) = server.http_address() {
         eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");
     }

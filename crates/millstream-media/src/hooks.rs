@@ -38,6 +38,9 @@ const MAX_VALUE: usize = 1_024;
 /// The name of the event that starts a command on demand.
 const DEMAND: &str = "demand";
 
+/// The name of the event that starts a receiver by SRT: the start of the server.
+const SRT: &str = "srt";
+
 /// The longest wait for the runner at the end of the server.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -88,7 +91,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HookStatus {
     /// The event: `publish`, `unpublish`, `read`, `unread`, `segment` or `violation`. `demand`: the
-    /// command publishes a stream on demand.
+    /// command publishes a stream on demand. `srt`: it receives a stream by SRT.
     pub event: String,
     /// The program.
     pub program: String,
@@ -145,17 +148,18 @@ fn encoded(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl Hooks {
-    /// Starts the runner of `hooks` and of the commands `on_demand`, which publish at `rtsp_port`.
-    /// Returns `None` if there are none.
+    /// Starts the runner of `hooks`, of the commands `on_demand`, which publish at `rtsp_port`, and
+    /// of the commands `srt`, which run from now on. Returns `None` if there are none.
     ///
     /// # Errors
     /// Fails if the process cannot be started.
     pub(crate) fn start(
         hooks: &[Hook],
         on_demand: &[&[String]],
+        srt: &[Vec<String>],
         rtsp_port: u16,
     ) -> io::Result<Option<Self>> {
-        if hooks.is_empty() && on_demand.is_empty() {
+        if hooks.is_empty() && on_demand.is_empty() && srt.is_empty() {
             return Ok(None);
         }
         let (ours, theirs) = rustix::net::socketpair(
@@ -176,18 +180,26 @@ impl Hooks {
             lasts: if hook.is_while { Lasts::While } else { Lasts::Once },
         };
         let of_stream =
-            |command: &&[String]| HookCommand { command: command.to_vec(), lasts: Lasts::Always };
-        for command in hooks.iter().map(of_hook).chain(on_demand.iter().map(of_stream)) {
+            |command: &[String]| HookCommand { command: command.to_vec(), lasts: Lasts::Always };
+        let of_streams = on_demand.iter().copied().chain(srt.iter().map(Vec::as_slice));
+        for command in hooks.iter().map(of_hook).chain(of_streams.map(of_stream)) {
             send(&ours, &encoded(&Order::Hook(command))?, SendFlags::NOSIGNAL)?;
         }
+        for number in (hooks.len() + on_demand.len()..).take(srt.len()) {
+            let hook = u32::try_from(number).unwrap_or(u32::MAX);
+            let environment = vec![variable("EVENT", SRT)];
+            let run = Order::Run { hook, of: 0, environment };
+            send(&ours, &encoded(&run)?, SendFlags::NOSIGNAL)?;
+        }
         rustix::io::ioctl_fionbio(&ours, true)?;
-        Ok(Some(Self::with_runner(hooks, on_demand, rtsp_port, ours)))
+        Ok(Some(Self::with_runner(hooks, on_demand, srt, rtsp_port, ours)))
     }
 
     /// Returns the hooks with a runner at the other end of a socket that does not block.
     fn with_runner(
         hooks: &[Hook],
         on_demand: &[&[String]],
+        srt: &[Vec<String>],
         rtsp_port: u16,
         socket: OwnedFd,
     ) -> Self {
@@ -198,6 +210,7 @@ impl Hooks {
         };
         let counts = hooks.iter().map(|hook| status(hook.event.name(), &hook.command));
         let counts = counts.chain(on_demand.iter().map(|command| status(DEMAND, command)));
+        let counts = counts.chain(srt.iter().map(|command| status(SRT, command)));
         let counts: Vec<_> = counts.collect();
         let sender = HookSender {
             socket: Arc::new(socket),
@@ -363,7 +376,7 @@ mod tests {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.unwrap();
-        (Hooks::with_runner(hooks, &[&["publish".to_owned()]], 554, ours), theirs)
+        (Hooks::with_runner(hooks, &[&["publish".to_owned()]], &[], 554, ours), theirs)
     }
 
     /// Returns the messages that a runner finds in its socket.

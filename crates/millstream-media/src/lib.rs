@@ -61,6 +61,7 @@ mod rtsp;
 mod scheduler;
 mod server;
 mod shared_memory;
+mod srt;
 mod wake_socket;
 // The stand-in for peers uses less.
 #[cfg_attr(not(feature = "webrtc"), allow(dead_code))]

@@ -16,7 +16,7 @@ mod read_ahead;
 mod restart;
 mod supervisor;
 
-use millstream_scenario::{HookEvent, Media, Scenario};
+use millstream_scenario::{HookEvent, Media, Scenario, SrtInput};
 use millstream_sync::clock::system::now_ns;
 use mio::{Events, Poll, Token, Waker};
 use std::io;
@@ -199,7 +199,8 @@ impl MediaServer {
         let mut recorder = Recorder::open(scenario, &library.live)?;
         let on_demand = library.live.iter().filter_map(|live| live.on_demand.as_ref());
         let on_demand: Vec<_> = on_demand.map(|on_demand| &on_demand.command[..]).collect();
-        let hooks = Hooks::start(&media.hooks, &on_demand, rtsp.port())
+        let srt = transport.srt_commands(&library.live, &scenario.folder)?;
+        let hooks = Hooks::start(&media.hooks, &on_demand, &srt, rtsp.port())
             .map_err(|error| failed("the process that runs hooks", &error))?;
         confine();
         let data_plane = Supervisor::start(prepared, media.placement, registry)?;
@@ -320,6 +321,12 @@ impl MediaServer {
     /// address of each.
     pub fn transport_addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
         self.live.transport_addresses()
+    }
+
+    /// Returns the names of the live streams that SRT brings, and the connection of each.
+    pub fn srt_inputs(&self) -> impl Iterator<Item = (&str, &SrtInput)> {
+        let of = self.live.publishing.streams.iter().map(|stream| &stream.spec);
+        of.filter_map(|spec| Some((spec.name.as_str(), spec.srt.as_ref()?)))
     }
 
     /// Returns the address of the HTTP pages, if configured.

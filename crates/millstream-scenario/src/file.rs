@@ -19,7 +19,7 @@ use toml::Spanned;
 use crate::file::aqm::AqmText;
 use crate::file::fabric::FabricTable;
 use crate::file::flows::FlowsTable;
-use crate::file::media::{AudioCodecName, CodecName, MediaTable, PayloadName};
+use crate::file::media::{AudioCodecName, CodecName, MediaTable, PayloadName, SrtTable};
 use crate::file::network::HopTable;
 use crate::file::router::MatchTable;
 use crate::file::sizes::SizesText;
@@ -468,6 +468,10 @@ pub(crate) struct SourceTable {
     /// system's choice.
     #[schemars(with = "Option<String>")]
     pub(crate) udp_interface: Option<Spanned<String>>,
+    /// Live: the SRT connection that brings an MPEG transport stream, by the program
+    /// srt-live-transmit; default: none.
+    #[schemars(with = "Option<SrtTable>")]
+    pub(crate) srt: Option<Spanned<SrtTable>>,
     /// Live: the program, and its arguments, that publishes the stream. It runs only while clients
     /// play or wait for the stream; default: none. No shell interprets them.
     #[schemars(with = "Option<Vec<String>>")]

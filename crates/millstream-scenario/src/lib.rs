@@ -61,8 +61,8 @@ pub use scenario::{
     max_file_bytes,
 };
 pub use source::{
-    Live, LiveAudio, LiveAudioCodec, LivePath, OnDemand, Pace, Source, SourceKind, UdpInput,
-    VideoInput, VideoPayloadFormat,
+    Live, LiveAudio, LiveAudioCodec, LivePath, OnDemand, Pace, Source, SourceKind, SrtInput,
+    UdpInput, VideoInput, VideoPayloadFormat,
 };
 pub use units::{
     ReservationText, parse_duration_ns, parse_rate_bps, parse_reservation, parse_size_bytes,

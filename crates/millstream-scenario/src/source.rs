@@ -7,6 +7,7 @@ use schemars::Schema;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
+use std::path::PathBuf;
 
 use crate::error::{Problem, list, nearest};
 use crate::file::SourceTable;
@@ -86,6 +87,7 @@ impl SourceKind {
                 "udp",
                 "udp-from",
                 "udp-interface",
+                "srt",
                 "on-demand",
                 "on-demand-start",
                 "on-demand-close",
@@ -362,6 +364,8 @@ pub struct Live {
     pub wait_ns: u64,
     /// Where it receives a transport stream.
     pub udp: Option<UdpInput>,
+    /// The SRT connection that brings a transport stream.
+    pub srt: Option<SrtInput>,
     /// The program that publishes it while clients play.
     pub on_demand: Option<OnDemand>,
     /// Its place among the paths of the file's stream, if that has `paths`.
@@ -391,6 +395,21 @@ pub struct UdpInput {
     pub from: Option<IpAddr>,
     /// The address of the interface that joins an IPv4 group; `None` for the system's choice.
     pub interface: Option<Ipv4Addr>,
+}
+
+/// The SRT connection that brings a [`Live`] stream's transport stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SrtInput {
+    /// The address and port that waits for the sender, or that is called.
+    pub address: SocketAddr,
+    /// Whether the server calls the sender.
+    pub is_caller: bool,
+    /// The time in which lost packets are sent again, ms.
+    pub latency_ms: u64,
+    /// The file of the passphrase, relative to the scenario's folder.
+    pub passphrase: Option<PathBuf>,
+    /// The stream id that a caller sends.
+    pub streamid: Option<String>,
 }
 
 /// The program that publishes a [`Live`] stream while clients play it.

@@ -1,4 +1,5 @@
-//! Publishers by transport streams over UDP: ffmpeg sends them, and players decode the pictures.
+//! Publishers by transport streams over UDP and SRT: ffmpeg sends them, and players decode the
+//! pictures.
 
 use crate::live::{assert_whole, serve, wait_for};
 use crate::player::{Server, is_installed};
@@ -22,12 +23,22 @@ pub(crate) fn clips() -> TestClips {
     clips
 }
 
-/// Sends a file again and again to an address, in real time.
-fn send(clips: &TestClips, file: &str, to: SocketAddr) -> Child {
+/// Sends a file again and again to a URL, in real time.
+fn send(clips: &TestClips, file: &str, to: &str) -> Child {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error", "-re", "-stream_loop", "-1", "-i", file, "-c", "copy"]);
-    ffmpeg.args(["-f", "mpegts", &format!("udp://{to}?pkt_size=1316")]);
+    ffmpeg.args(["-f", "mpegts", to]);
     ffmpeg.stdin(Stdio::null()).current_dir(&clips.folder).spawn().unwrap()
+}
+
+/// Returns the URL of an address that receives datagrams.
+fn udp(to: SocketAddr) -> String {
+    format!("udp://{to}?pkt_size=1316")
+}
+
+/// Returns a free UDP port.
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn end(mut child: Child) {
@@ -58,7 +69,7 @@ fn pictures_of_transport_streams_are_played_unchanged() {
     let streams = [("h264", "h264", &aac[..]), ("mpeg", "mpeg", &mpeg[..])];
     let server = serve("placement = \"ni\"", &streams, &[]);
     let files = ["h264.mp4", "mpeg.ts"];
-    let senders = [0, 1].map(|at| send(&clips, files[at], server.udp[at]));
+    let senders = [0, 1].map(|at| send(&clips, files[at], &udp(server.udp[at])));
     wait_for(&server, "publishers", |status| {
         (0..4).all(|at| status["live"][at]["transport"] == "mpeg-ts")
     });
@@ -80,11 +91,54 @@ fn pictures_of_transport_streams_are_played_unchanged() {
     wait_for(&server, "no publishers", |status| {
         (0..4).all(|at| status["live"][at]["publisher"] == "")
     });
-    let sender = send(&clips, files[0], server.udp[0]);
+    let sender = send(&clips, files[0], &udp(server.udp[0]));
     wait_for(&server, "a publisher that is back", |status| {
         status["live"][0]["ingested"]["publications"] == 2
     });
     assert_played(&clips, &server, "h264", files[0]);
     end(sender);
+    server.end();
+}
+
+#[test]
+fn a_publisher_by_srt_needs_the_passphrase_and_may_come_back() {
+    if !is_installed("ffmpeg") || !is_installed("srt-live-transmit") {
+        return;
+    }
+    let clips = clips();
+    let [port, remote] = [free_port(), free_port()];
+    // The encoder that the server calls waits for it.
+    let encoder = send(&clips, "mpeg.ts", &format!("srt://127.0.0.1:{remote}?mode=listener"));
+    let cam = format!(
+        ", audio = \"aac\", srt = {{ address = \"127.0.0.1:{port}\", passphrase = \"secret\" }}"
+    );
+    let called = format!(
+        ", srt = {{ address = \"127.0.0.1:{remote}\", mode = \"caller\", streamid = \"a\" }}"
+    );
+    let streams = [("cam", "h264", &cam[..]), ("remote", "mpeg", &called[..])];
+    let server = serve("placement = \"ni\"", &streams, &[("secret", "open-sesame\n")]);
+    let url = |passphrase: &str| format!("srt://127.0.0.1:{port}?passphrase={passphrase}");
+    wait_for(&server, "receivers by SRT", |status| {
+        (0..2).all(|hook| status["hooks"][hook]["started"].as_u64() >= Some(1))
+    });
+    let is_published = |status: &serde_json::Value, stream: &str| {
+        let live = status["live"].as_array().unwrap();
+        live.iter().any(|of| of["stream"] == stream && of["transport"] == "mpeg-ts")
+    };
+    wait_for(&server, "the encoder", |status| is_published(status, "remote"));
+    assert_played(&clips, &server, "remote", "mpeg.ts");
+    end(encoder);
+    let refused = send(&clips, "h264.mp4", &url("open-barley")).wait().unwrap();
+    assert!(!refused.success() && !is_published(&server.status(), "cam"));
+    for publications in 1..=2 {
+        let sender = send(&clips, "h264.mp4", &url("open-sesame"));
+        wait_for(&server, "a publisher", |status| {
+            let of = &status["live"][0];
+            of["ingested"]["publications"] == publications && of["publisher"] != ""
+        });
+        assert_played(&clips, &server, "cam", "h264.mp4");
+        end(sender);
+        wait_for(&server, "no publisher", |status| !is_published(status, "cam"));
+    }
     server.end();
 }

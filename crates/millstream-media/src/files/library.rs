@@ -183,6 +183,7 @@ impl Library {
                         let source = Live {
                             publishers: Some(Vec::new()),
                             udp: None,
+                            srt: None,
                             on_demand: None,
                             path: None,
                             ..(**source).clone()
@@ -643,6 +644,7 @@ fn add_live(
         plays_recordings,
         wait_ns,
         udp: source.udp.clone(),
+        srt: source.srt.clone(),
         on_demand: source.on_demand.clone(),
         shape,
     });
@@ -709,7 +711,7 @@ fn add_live_audio(
     let new = Title::of_audio(&titles[spec.title], format, demand);
     let (title, audio, name) = (titles.len(), Some((format, stream)), new.name.clone());
     let new_spec = LiveSpec { name, title, audio, allowance, burst_bytes, shape, ..spec };
-    live.push(LiveSpec { on_demand: None, udp: None, ..new_spec });
+    live.push(LiveSpec { on_demand: None, udp: None, srt: None, ..new_spec });
     let record = MediaRecord {
         period_ns: LIVE_AUDIO_SPACING_NS,
         lost: 0,

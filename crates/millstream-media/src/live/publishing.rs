@@ -51,6 +51,8 @@ pub(crate) struct LiveSpec {
     pub(crate) wait_ns: u64,
     /// Where it receives a transport stream, if it does.
     pub(crate) udp: Option<millstream_scenario::UdpInput>,
+    /// The SRT connection that brings a transport stream, if there is one.
+    pub(crate) srt: Option<millstream_scenario::SrtInput>,
     /// The command that publishes it, if it is published on demand.
     pub(crate) on_demand: Option<millstream_scenario::OnDemand>,
     /// Whether it is recorded.

@@ -7,6 +7,7 @@ use mio::net::{UdpSocket, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use super::{FIRST_CONNECTION, failed, listeners};
 use crate::MediaError;
@@ -15,6 +16,7 @@ use crate::files::library::Library;
 use crate::live::publishing::{LiveSpec, Publishing};
 use crate::live::transport_stream::TransportReceiver;
 use crate::rtsp::access::Access;
+use crate::srt;
 use crate::wake_socket::wake;
 
 /// The longest datagram, bytes.
@@ -79,15 +81,35 @@ impl TransportSockets {
     pub(super) fn open(live: &[LiveSpec]) -> Result<Self, MediaError> {
         let mut sockets = Vec::new();
         for (number, spec) in live.iter().enumerate() {
-            let Some(udp) = &spec.udp else { continue };
-            let socket = transport_socket(udp.address, udp.interface).map_err(|error| {
-                let what = format!("stream `{}`: `udp` {}", spec.name, udp.address);
+            let udp = spec.udp.as_ref().map(|udp| (udp.address, udp.interface));
+            // The program that receives SRT sends to a port of its own.
+            let local = spec.srt.as_ref().map(|_| ((Ipv4Addr::LOCALHOST, 0).into(), None));
+            let Some((address, interface)) = udp.or(local) else { continue };
+            let socket = transport_socket(address, interface).map_err(|error| {
+                let what = format!("stream `{}`: `udp` {address}", spec.name);
                 failed(&what, &error)
                     .help("an address of this machine or a group, and a port that is free")
             })?;
             sockets.push((number, socket));
         }
         Ok(Self(sockets))
+    }
+
+    /// Returns the commands that receive transport streams by SRT and send them to these sockets.
+    /// `folder` is the base of relative paths.
+    pub(super) fn srt_commands(
+        &self,
+        live: &[LiveSpec],
+        folder: &Path,
+    ) -> Result<Vec<Vec<String>>, MediaError> {
+        let mut commands = Vec::new();
+        for (number, socket) in &self.0 {
+            let spec = &live[*number];
+            let Some(from) = &spec.srt else { continue };
+            let to = socket.local_addr().map_err(|error| failed("a port for SRT", &error))?;
+            commands.push(srt::command(spec, from, to, folder)?);
+        }
+        Ok(commands)
     }
 
     /// Returns the number of sockets.
@@ -176,7 +198,9 @@ impl LiveStreams {
                 .map_err(|error| failed("ports for publishers", &error))?;
         let first_transport = sockets.first + 2 * publishing.streams.len();
         let receive = |(number, (stream, socket)): (usize, (usize, std::net::UdpSocket))| {
-            let from = library.live[stream].udp.as_ref().and_then(|udp| udp.from);
+            let spec = &library.live[stream];
+            let local = spec.srt.as_ref().map(|_| Ipv4Addr::LOCALHOST.into());
+            let from = spec.udp.as_ref().and_then(|udp| udp.from).or(local);
             let receiver = TransportReceiver::new(stream, from);
             let mut socket = UdpSocket::from_std(socket);
             let token = Token(first_transport + number);
@@ -192,8 +216,9 @@ impl LiveStreams {
     /// Returns the names of streams that receive transport streams, and their addresses.
     pub(super) fn transport_addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
         self.transport.iter().filter_map(|input| {
-            let name = self.publishing.streams[input.stream].spec.name.as_str();
-            Some((name, input.socket.local_addr().ok()?))
+            let spec = &self.publishing.streams[input.stream].spec;
+            let address = input.socket.local_addr().ok().filter(|_| spec.udp.is_some())?;
+            Some((spec.name.as_str(), address))
         })
     }
 

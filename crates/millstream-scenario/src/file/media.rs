@@ -284,6 +284,38 @@ pub(crate) enum AudioCodecName {
     Pcma,
 }
 
+/// The SRT connection of a live source: one sender at a time.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct SrtTable {
+    /// The UDP address and port that waits for the sender, or that is called.
+    #[schemars(with = "String")]
+    pub(crate) address: Spanned<String>,
+    /// Which side begins the connection; default "listener".
+    pub(crate) mode: Option<SrtModeName>,
+    /// The time in which lost packets are sent again, from "20 ms" to "10 s"; default "120 ms".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) latency: Option<Spanned<Duration>>,
+    /// The file of the passphrase, relative to this file, without permissions for other users: 10
+    /// to 79 letters, digits, `-`, `.`, `_` and `~`. The connection is then encrypted. Default:
+    /// none.
+    pub(crate) passphrase: Option<String>,
+    /// The stream id that a caller sends: up to 512 letters, digits and `-._~:,/!`. Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) streamid: Option<Spanned<String>>,
+}
+
+/// The side that begins an SRT connection.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SrtModeName {
+    /// The sender calls `address` of this machine.
+    #[default]
+    Listener,
+    /// This machine calls `address` of the sender.
+    Caller,
+}
+
 /// Where the data plane (scheduler and dispatch) runs.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

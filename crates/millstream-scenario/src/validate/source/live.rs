@@ -1,5 +1,6 @@
 //! Validation of a live source: the token bucket and the permitted publishers.
 
+mod srt;
 pub(in crate::validate) mod udp;
 
 use toml::Spanned;
@@ -148,6 +149,7 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         publishers: keys.publish.as_ref().map(|names| names.get_ref().clone()),
         wait_ns,
         udp: udp::udp(keys, problems),
+        srt: srt::srt(keys, problems),
         on_demand: on_demand(keys, problems),
         path: path(keys, problems),
         stop_ns,
@@ -234,6 +236,7 @@ pub(super) mod tests {
             record: false,
             wait_ns: WAIT_NS,
             udp: None,
+            srt: None,
             on_demand: None,
             path: None,
             stop_ns: u64::MAX,
@@ -253,6 +256,7 @@ pub(super) mod tests {
             record: false,
             wait_ns: 2_000_000_000,
             udp: None,
+            srt: None,
             on_demand: Some(OnDemand {
                 command: vec!["a".to_owned(), "b".to_owned()],
                 start_ns: 3_000_000_000,
