@@ -64,14 +64,21 @@ fn pictures_of_transport_streams_are_played_unchanged() {
         return;
     }
     let clips = clips();
+    let x265 = "log-level=error:pools=none:frame-threads=1:keyint=12:bframes=2:open-gop=0";
+    let to = ["-b:v", "300k", "-c:v", "libx265", "-x265-params", x265, "-tag:v", "hvc1"];
+    clips.ffmpeg(&[&["-i", "clip.mp4"][..], &to, &["h265.mp4"]].concat());
     let source = |audio: &str| format!(", udp = \"127.0.0.1:0\", audio = \"{audio}\"");
     let (aac, mpeg) = (source("aac"), source("mpeg"));
-    let streams = [("h264", "h264", &aac[..]), ("mpeg", "mpeg", &mpeg[..])];
+    let streams = [
+        ("h264", "h264", &aac[..]),
+        ("mpeg", "mpeg", &mpeg[..]),
+        ("h265", "h265", ", udp = \"127.0.0.1:0\""),
+    ];
     let server = serve("placement = \"ni\"", &streams, &[]);
-    let files = ["h264.mp4", "mpeg.ts"];
-    let senders = [0, 1].map(|at| send(&clips, files[at], &udp(server.udp[at])));
+    let files = ["h264.mp4", "mpeg.ts", "h265.mp4"];
+    let senders = [0, 1, 2].map(|at| send(&clips, files[at], &udp(server.udp[at])));
     wait_for(&server, "publishers", |status| {
-        (0..4).all(|at| status["live"][at]["transport"] == "mpeg-ts")
+        (0..5).all(|at| status["live"][at]["transport"] == "mpeg-ts")
     });
     for (at, (name, ..)) in streams.iter().enumerate() {
         assert_played(&clips, &server, name, files[at]);
@@ -89,7 +96,7 @@ fn pictures_of_transport_streams_are_played_unchanged() {
     });
     senders.into_iter().for_each(end);
     wait_for(&server, "no publishers", |status| {
-        (0..4).all(|at| status["live"][at]["publisher"] == "")
+        (0..5).all(|at| status["live"][at]["publisher"] == "")
     });
     let sender = send(&clips, files[0], &udp(server.udp[0]));
     wait_for(&server, "a publisher that is back", |status| {
@@ -117,6 +124,14 @@ fn a_publisher_by_srt_needs_the_passphrase_and_may_come_back() {
     );
     let streams = [("cam", "h264", &cam[..]), ("remote", "mpeg", &called[..])];
     let server = serve("placement = \"ni\"", &streams, &[("secret", "open-sesame\n")]);
+    let mut without = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    without.arg("serve").arg(server.path("media.toml")).env("PATH", "/nonexistent");
+    let without = without.output().unwrap();
+    let text = String::from_utf8_lossy(&without.stderr);
+    assert_eq!(without.status.code(), Some(2), "{text}");
+    for part in ["`cam`", "srt-live-transmit", "apt install srt-tools"] {
+        assert!(text.contains(part), "{text:?} lacks {part:?}");
+    }
     let url = |passphrase: &str| format!("srt://127.0.0.1:{port}?passphrase={passphrase}");
     wait_for(&server, "receivers by SRT", |status| {
         (0..2).all(|hook| status["hooks"][hook]["started"].as_u64() >= Some(1))
