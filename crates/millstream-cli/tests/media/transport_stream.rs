@@ -41,8 +41,10 @@ fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// Ends a sender, which says goodbye: a listener by SRT then accepts another at once.
 fn end(mut child: Child) {
-    child.kill().unwrap();
+    let id = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
     child.wait().unwrap();
 }
 
