@@ -73,6 +73,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     for (stream, srt) in server.srt_inputs() {
         let mode = if srt.is_caller { "called" } else { "listening" };
         say(&format!("srt://{}, {mode}, for the transport stream of `{stream}`", srt.address));
+        if srt.passphrase.is_some() {
+            say("local users can read its passphrase in the list of processes");
+        }
     }
     if let Some(address) = server.http_address() {
         eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");

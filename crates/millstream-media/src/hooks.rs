@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::live::on_demand::Change;
+use crate::srt::SrtCommand;
 
 /// The longest message on the socket, bytes.
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
@@ -47,6 +48,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// A command, as the runner learns it at its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HookCommand {
+    /// What messages about it call it.
+    pub(crate) name: String,
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
     pub(crate) lasts: Lasts,
@@ -147,6 +150,18 @@ fn encoded(message: &impl Serialize) -> io::Result<Vec<u8>> {
     postcard::to_extend(message, Vec::new()).map_err(|error| io::Error::other(error.to_string()))
 }
 
+/// Returns the program of a command.
+fn program(command: &[String]) -> &str {
+    command.first().map_or("", String::as_str)
+}
+
+impl HookCommand {
+    /// Creates the command of a hook.
+    pub(crate) fn new(command: Vec<String>, lasts: Lasts) -> Self {
+        Self { name: format!("hook `{}`", program(&command)), command, lasts }
+    }
+}
+
 impl Hooks {
     /// Starts the runner of `hooks`, of the commands `on_demand`, which publish at `rtsp_port`, and
     /// of the commands `srt`, which run from now on. Returns `None` if there are none.
@@ -156,7 +171,7 @@ impl Hooks {
     pub(crate) fn start(
         hooks: &[Hook],
         on_demand: &[&[String]],
-        srt: &[Vec<String>],
+        srt: &[SrtCommand],
         rtsp_port: u16,
     ) -> io::Result<Option<Self>> {
         if hooks.is_empty() && on_demand.is_empty() && srt.is_empty() {
@@ -175,14 +190,18 @@ impl Hooks {
             // Keeps Ctrl-C from the process: the server ends it.
             .process_group(0)
             .spawn()?;
-        let of_hook = |hook: &Hook| HookCommand {
-            command: hook.command.clone(),
-            lasts: if hook.is_while { Lasts::While } else { Lasts::Once },
+        let of_hook = |hook: &Hook| {
+            let lasts = if hook.is_while { Lasts::While } else { Lasts::Once };
+            HookCommand::new(hook.command.clone(), lasts)
         };
-        let of_stream =
-            |command: &[String]| HookCommand { command: command.to_vec(), lasts: Lasts::Always };
-        let of_streams = on_demand.iter().copied().chain(srt.iter().map(Vec::as_slice));
-        for command in hooks.iter().map(of_hook).chain(of_streams.map(of_stream)) {
+        let of_stream = |command: &&[String]| HookCommand::new(command.to_vec(), Lasts::Always);
+        let of_srt = |srt: &SrtCommand| HookCommand {
+            name: srt.name.clone(),
+            command: srt.command.clone(),
+            lasts: Lasts::Always,
+        };
+        let commands = hooks.iter().map(of_hook).chain(on_demand.iter().map(of_stream));
+        for command in commands.chain(srt.iter().map(of_srt)) {
             send(&ours, &encoded(&Order::Hook(command))?, SendFlags::NOSIGNAL)?;
         }
         for number in (hooks.len() + on_demand.len()..).take(srt.len()) {
@@ -199,18 +218,18 @@ impl Hooks {
     fn with_runner(
         hooks: &[Hook],
         on_demand: &[&[String]],
-        srt: &[Vec<String>],
+        srt: &[SrtCommand],
         rtsp_port: u16,
         socket: OwnedFd,
     ) -> Self {
-        let status = |event: &str, command: &[String]| HookStatus {
+        let status = |event: &str, program: &str| HookStatus {
             event: event.to_owned(),
-            program: command.first().cloned().unwrap_or_default(),
+            program: program.to_owned(),
             ..HookStatus::default()
         };
-        let counts = hooks.iter().map(|hook| status(hook.event.name(), &hook.command));
-        let counts = counts.chain(on_demand.iter().map(|command| status(DEMAND, command)));
-        let counts = counts.chain(srt.iter().map(|command| status(SRT, command)));
+        let counts = hooks.iter().map(|hook| status(hook.event.name(), program(&hook.command)));
+        let counts = counts.chain(on_demand.iter().map(|command| status(DEMAND, program(command))));
+        let counts = counts.chain(srt.iter().map(|_| status(SRT, crate::srt::PROGRAM)));
         let counts: Vec<_> = counts.collect();
         let sender = HookSender {
             socket: Arc::new(socket),

@@ -6,7 +6,8 @@
 //!                   started, and started again, by the runner of hooks
 //! ```
 //! No Rust library of SRT is kept as well as libsrt. The program runs outside of the confined
-//! server, which therefore does not parse SRT. It serves one sender at a time.
+//! server, which therefore does not parse SRT. It has no capabilities, and runs as `nobody` if the
+//! server runs as root: it parses what a network sends. It serves one sender at a time.
 
 use millstream_scenario::SrtInput;
 use std::net::SocketAddr;
@@ -17,37 +18,77 @@ use crate::live::publishing::LiveSpec;
 use crate::rtsp::access::secret_file;
 
 /// The program, of the Debian package `srt-tools`.
-const PROGRAM: &str = "srt-live-transmit";
+pub(crate) const PROGRAM: &str = "srt-live-transmit";
+
+/// The program that takes its privileges, of the Debian package `util-linux`, and its arguments for
+/// any user. The program ends with the runner of hooks, however that ends.
+const DROP: &str = "setpriv";
+const DROPPED: [&str; 5] =
+    ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--pdeathsig", "KILL"];
+
+/// Its further arguments for root: the user and the group `nobody`.
+const DROPPED_OF_ROOT: [&str; 4] =
+    ["--bounding-set=-all", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// The lengths of a passphrase (SRT: `SRTO_PASSPHRASE`), bytes.
 const PASSPHRASE: std::ops::RangeInclusive<usize> = 10..=79;
+
+/// A program that receives a transport stream by SRT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SrtCommand {
+    /// What messages about it call it.
+    pub(crate) name: String,
+    pub(crate) command: Vec<String>,
+}
 
 /// Returns the command that receives the transport stream of a live stream by SRT and sends it to
 /// `to`. `folder` is the base of the passphrase's file.
 ///
 /// # Errors
-/// Fails if the program is not installed or the passphrase cannot be used.
+/// Fails if a program is not installed or the passphrase cannot be used.
 pub(crate) fn command(
     spec: &LiveSpec,
     srt: &SrtInput,
     to: SocketAddr,
     folder: &Path,
-) -> Result<Vec<String>, MediaError> {
-    if !is_installed(PROGRAM) {
-        let name = &spec.name;
-        let message = format!("stream `{name}`: `srt` needs the program {PROGRAM}, not in PATH");
-        return Err(MediaError::new(message).help("install it: apt install srt-tools"));
+) -> Result<SrtCommand, MediaError> {
+    let stream = &spec.name;
+    for (program, package) in [(PROGRAM, "srt-tools"), (DROP, "util-linux")] {
+        if !is_installed(program) {
+            let message = format!("stream `{stream}`: `srt` needs the program {program} in PATH");
+            return Err(MediaError::new(message).help(format!("install it: apt install {package}")));
+        }
     }
+    let passphrase = match &srt.passphrase {
+        Some(file) => Some(passphrase(stream, &folder.join(file))?),
+        None => None,
+    };
+    let name = format!("{PROGRAM} of stream `{stream}`, srt://{}", srt.address);
+    let is_root = rustix::process::geteuid().is_root();
+    Ok(SrtCommand { name, command: arguments(srt, passphrase.as_deref(), to, is_root) })
+}
+
+/// Returns the words of the command.
+fn arguments(
+    srt: &SrtInput,
+    passphrase: Option<&str>,
+    to: SocketAddr,
+    is_root: bool,
+) -> Vec<String> {
     let SrtInput { address, is_caller, latency_ms, .. } = srt;
     let mode = if *is_caller { "caller" } else { "listener" };
     let mut from = format!("srt://{address}?mode={mode}&latency={latency_ms}");
-    if let Some(file) = &srt.passphrase {
-        from += &format!("&passphrase={}", passphrase(&spec.name, &folder.join(file))?);
+    if let Some(passphrase) = passphrase {
+        from += &format!("&passphrase={passphrase}");
     }
     if let Some(streamid) = &srt.streamid {
         from += &format!("&streamid={streamid}");
     }
-    Ok([PROGRAM, "-q", "-loglevel:error", &from, &format!("udp://{to}")].map(Into::into).into())
+    let to = format!("udp://{to}");
+    let of_root = if is_root { &DROPPED_OF_ROOT[..] } else { &[] };
+    let program = [PROGRAM, "-q", "-loglevel:error", &from, &to];
+    let words = [DROP].into_iter().chain(DROPPED).chain(of_root.iter().copied()).chain(program);
+    words.map(Into::into).collect()
 }
 
 /// Reads a passphrase. The program takes it in a URL, whose special characters it does not decode.
@@ -76,7 +117,6 @@ fn is_installed(program: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzzing::live;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
@@ -97,10 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_has_every_key() {
-        if !is_installed(PROGRAM) {
-            return;
-        }
+    fn the_command_has_every_key_and_no_privileges() {
         let srt = SrtInput {
             address: "[::1]:8890".parse().unwrap(),
             is_caller: true,
@@ -109,10 +146,19 @@ mod tests {
             streamid: Some("publish:cam".to_owned()),
         };
         let to = "127.0.0.1:5004".parse().unwrap();
-        let spec = &live().streams[0].spec;
-        let command = command(spec, &srt, to, Path::new("")).unwrap();
-        let from = "srt://[::1]:8890?mode=caller&latency=200&streamid=publish:cam";
-        assert_eq!(command[3..], [from, "udp://127.0.0.1:5004"]);
+        let from = "srt://[::1]:8890?mode=caller&latency=200";
+        let program = ["srt-live-transmit", "-q", "-loglevel:error"];
+        let words = arguments(&srt, Some("open-sesame"), to, true);
+        assert_eq!(words[0], "setpriv");
+        assert_eq!(words[1..6], DROPPED);
+        assert_eq!(words[6..10], DROPPED_OF_ROOT);
+        assert_eq!(words[10..13], program);
+        let with_passphrase = format!("{from}&passphrase=open-sesame&streamid=publish:cam");
+        assert_eq!(words[13..], [&with_passphrase, "udp://127.0.0.1:5004"]);
+        let srt = SrtInput { streamid: None, is_caller: false, ..srt };
+        let words = arguments(&srt, None, to, false);
+        assert_eq!(words[6..9], program);
+        assert_eq!(words[9..], [&from.replace("caller", "listener"), "udp://127.0.0.1:5004"]);
         assert!(!is_installed("millstream-has-no-such-program"));
     }
 }

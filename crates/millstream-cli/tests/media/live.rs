@@ -99,7 +99,11 @@ pub(crate) fn serve(media: &str, streams: &[(&str, &str, &str)], files: &[(&str,
 }
 
 /// Waits until `holds` is true of `/status`.
-pub(crate) fn wait_for(server: &Server, what: &str, holds: impl Fn(&serde_json::Value) -> bool) {
+pub(crate) fn wait_for(
+    server: &Server,
+    what: &str,
+    mut holds: impl FnMut(&serde_json::Value) -> bool,
+) {
     let end = Instant::now() + TIMEOUT;
     loop {
         let status = server.status();
@@ -200,7 +204,7 @@ impl Publisher {
     }
 
     /// Sends frames in real time until `holds` is true of `/status`.
-    fn send_until(&mut self, server: &Server, holds: impl Fn(&serde_json::Value) -> bool) {
+    fn send_until(&mut self, server: &Server, mut holds: impl FnMut(&serde_json::Value) -> bool) {
         let end = Instant::now() + TIMEOUT;
         while !holds(&server.status()) {
             assert!(Instant::now() < end, "{}", server.status());

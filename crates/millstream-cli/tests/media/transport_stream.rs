@@ -5,6 +5,7 @@ use crate::live::{assert_whole, serve, wait_for};
 use crate::player::{Server, is_installed};
 use crate::test_clips::TestClips;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// The pictures that a player decodes.
@@ -143,10 +144,30 @@ fn a_publisher_by_srt_needs_the_passphrase_and_may_come_back() {
         live.iter().any(|of| of["stream"] == stream && of["transport"] == "mpeg-ts")
     };
     wait_for(&server, "the encoder", |status| is_published(status, "remote"));
+    let receivers = || -> Vec<String> {
+        let all = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let is_one = |of: &PathBuf| {
+            let command = std::fs::read_to_string(of.join("cmdline")).unwrap_or_default();
+            command.starts_with("srt-live-transmit\0") && command.contains(&format!(":{port}?"))
+        };
+        all.filter(is_one)
+            .filter_map(|of| std::fs::read_to_string(of.join("status")).ok())
+            .collect()
+    };
+    let [receiver] = &receivers()[..] else { panic!("{:?}", receivers()) };
+    for line in ["NoNewPrivs:\t1\n", "CapPrm:\t0000000000000000\n"] {
+        assert!(receiver.contains(line), "{receiver} lacks {line:?}");
+    }
     assert_played(&clips, &server, "remote", "mpeg.ts");
     end(encoder);
-    let refused = send(&clips, "h264.mp4", &url("open-barley")).wait().unwrap();
-    assert!(!refused.success() && !is_published(&server.status(), "cam"));
+    let mut refused = send(&clips, "h264.mp4", &url("open-barley"));
+    let mut result = None;
+    wait_for(&server, "the end of a sender with another passphrase", |status| {
+        assert!(!is_published(status, "cam"));
+        result = refused.try_wait().unwrap();
+        result.is_some()
+    });
+    assert!(!result.unwrap().success());
     for publications in 1..=2 {
         let sender = send(&clips, "h264.mp4", &url("open-sesame"));
         wait_for(&server, "a publisher", |status| {
@@ -158,4 +179,5 @@ fn a_publisher_by_srt_needs_the_passphrase_and_may_come_back() {
         wait_for(&server, "no publisher", |status| !is_published(status, "cam"));
     }
     server.end();
+    assert_eq!(receivers(), [""; 0], "the programs end with the server");
 }

@@ -163,7 +163,7 @@ impl Runner {
                 self.report(hook, Outcome::Started);
             }
             Err(error) => {
-                eprintln!("hook `{program}` cannot be started: {error}");
+                eprintln!("{} cannot be started: {error}", queue.hook.name);
                 if queue.always_runs() {
                     queue.start_again(order, Duration::ZERO);
                 }
@@ -177,9 +177,9 @@ impl Runner {
         for hook in 0..self.hooks.len() {
             let queue = &mut self.hooks[hook];
             let (mut outcomes, mut exited) = (Vec::new(), Vec::new());
-            let HookCommand { command, .. } = &queue.hook;
+            let name = &queue.hook.name;
             queue.running.retain_mut(|running| {
-                let outcome = running.poll(command);
+                let outcome = running.poll(name);
                 outcomes.extend(outcome);
                 if outcome.is_some() && running.terminated_at.is_none() {
                     exited.push((running.order.clone(), running.started_at.elapsed()));
@@ -254,7 +254,7 @@ impl HookQueue {
 
 impl Running {
     /// Returns how the command has ended, `None` if it runs. Kills it if it does not end.
-    fn poll(&mut self, command: &[String]) -> Option<Outcome> {
+    fn poll(&mut self, name: &str) -> Option<Outcome> {
         let Ok(Some(status)) = self.child.try_wait() else {
             if self.terminated_at.is_some_and(|at| at.elapsed() > TERM_TIME) {
                 self.signal(Signal::KILL);
@@ -264,8 +264,7 @@ impl Running {
         if status.success() || self.terminated_at.is_some() {
             return Some(Outcome::Succeeded);
         }
-        let program = command.first().map_or("", String::as_str);
-        eprintln!("hook `{program}` failed: {status}");
+        eprintln!("{name} failed: {status}");
         Some(Outcome::Failed)
     }
 
@@ -293,7 +292,7 @@ mod tests {
 
     fn command(words: &[&str], lasts: Lasts) -> Order {
         let command = words.iter().map(|&word| word.to_owned()).collect();
-        Order::Hook(HookCommand { command, lasts })
+        Order::Hook(HookCommand::new(command, lasts))
     }
 
     fn run(runner: &mut Runner, hook: u32, of: u64) {

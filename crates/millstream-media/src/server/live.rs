@@ -16,7 +16,7 @@ use crate::files::library::Library;
 use crate::live::publishing::{LiveSpec, Publishing};
 use crate::live::transport_stream::TransportReceiver;
 use crate::rtsp::access::Access;
-use crate::srt;
+use crate::srt::{self, SrtCommand};
 use crate::wake_socket::wake;
 
 /// The longest datagram, bytes.
@@ -86,8 +86,8 @@ impl TransportSockets {
             let local = spec.srt.as_ref().map(|_| ((Ipv4Addr::LOCALHOST, 0).into(), None));
             let Some((address, interface)) = udp.or(local) else { continue };
             let socket = transport_socket(address, interface).map_err(|error| {
-                let what = format!("stream `{}`: `udp` {address}", spec.name);
-                failed(&what, &error)
+                let key = if spec.udp.is_some() { "`udp`" } else { "the receiver behind `srt`," };
+                failed(&format!("stream `{}`: {key} {address}", spec.name), &error)
                     .help("an address of this machine or a group, and a port that is free")
             })?;
             sockets.push((number, socket));
@@ -101,7 +101,7 @@ impl TransportSockets {
         &self,
         live: &[LiveSpec],
         folder: &Path,
-    ) -> Result<Vec<Vec<String>>, MediaError> {
+    ) -> Result<Vec<SrtCommand>, MediaError> {
         let mut commands = Vec::new();
         for (number, socket) in &self.0 {
             let spec = &live[*number];
@@ -132,6 +132,8 @@ fn transport_socket(
     socket.bind(&address.into())?;
     match address {
         SocketAddr::V4(to) if is_group => {
+            // Else it receives the group also from interfaces that other programs joined.
+            socket.set_multicast_all_v4(false)?;
             socket.join_multicast_v4(to.ip(), &interface.unwrap_or(Ipv4Addr::UNSPECIFIED))?;
         }
         SocketAddr::V6(to) if is_group => socket.join_multicast_v6(to.ip(), to.scope_id())?,

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-use super::udp::check_codecs;
+use super::udp::{check_codecs, check_users};
 use crate::error::Problem;
 use crate::file::SourceTable;
 use crate::file::media::{SrtModeName, SrtTable};
@@ -29,6 +29,10 @@ pub(super) fn srt(keys: &SourceTable, problems: &mut Vec<Problem>) -> Option<Srt
     }
     let SrtTable { address: to, mode, latency, passphrase, streamid } = spanned.get_ref();
     let is_caller = matches!(mode, Some(SrtModeName::Caller));
+    if !is_caller && passphrase.is_none() {
+        let help = "add passphrase = \"FILE\" to `srt`, or take `publish` out";
+        check_users("srt", help, keys, problems);
+    }
     let latency_ms = latency.as_ref().map_or(LATENCY_MS, |latency| {
         let Duration(time_ns) = *latency.get_ref();
         let latency_ms = time_ns / 1_000_000;
@@ -124,6 +128,7 @@ mod tests {
             ("udp = \"10.0.0.1:1\"", "`srt` with `udp`"),
             ("on-demand = [\"a\"]", "`srt` with `on-demand`"),
             ("paths = 2", "`paths` with `srt`"),
+            ("publish = [\"a\"]", "`publish` with `srt`"),
             ("codec = \"av1\"", "`srt` with video that"),
         ] {
             let error = parse(&format!("{source}, {keys}")).unwrap_err();

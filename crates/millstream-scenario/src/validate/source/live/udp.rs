@@ -10,21 +10,32 @@ use crate::file::{File, SourceTable};
 use crate::source::{Source, UdpInput};
 use crate::validate::media::address;
 
-/// Checks that two streams do not receive at one address.
+/// Checks that two streams do not receive at one address, by UDP or by SRT.
 pub(in crate::validate) fn check_udp(file: &File, problems: &mut Vec<Problem>) {
     let mut seen: Vec<(SocketAddr, &str)> = Vec::new();
     for stream in file.stream.iter().map(Spanned::get_ref) {
         let Some(Source::Live(live)) = &stream.source.source else { continue };
-        let Some(udp) = live.udp.as_ref().filter(|udp| udp.address.port() != 0) else { continue };
+        let udp = live.udp.as_ref().map(|udp| ("udp", udp.address));
+        let srt = live.srt.as_ref().filter(|srt| !srt.is_caller);
+        let srt = srt.map(|srt| ("srt", srt.address));
+        let Some((key, own)) = udp.or(srt).filter(|(_, own)| own.port() != 0) else { continue };
         let name = stream.name.get_ref();
-        match seen.iter().find(|(address, _)| *address == udp.address) {
+        match seen.iter().find(|(address, _)| *address == own) {
             Some((address, other)) => {
-                let message = format!("`{other}` and `{name}` both have `udp` {address}");
+                let message = format!("`{other}` and `{name}` both have `{key}` {address}");
                 let problem = Problem::new(stream.source.span.clone(), message);
                 problems.push(problem.help("a transport stream belongs to one stream"));
             }
-            None => seen.push((udp.address, name)),
+            None => seen.push((own, name)),
         }
+    }
+}
+
+/// Checks that a source whose `key` receives from unnamed senders has no list of users.
+pub(super) fn check_users(key: &str, help: &str, keys: &SourceTable, problems: &mut Vec<Problem>) {
+    if let Some(publish) = &keys.publish {
+        let message = format!("`publish` with `{key}`, whose senders have no user names");
+        problems.push(Problem::new(publish.span(), message).help(help));
     }
 }
 
@@ -58,6 +69,10 @@ pub(super) fn udp(keys: &SourceTable, problems: &mut Vec<Problem>) -> Option<Udp
         let message = format!("`udp-from` of {from} with `udp` {address}");
         let help = "both are IPv4, or both IPv6";
         problems.push(Problem::new(text.span(), message).help(help));
+    }
+    if from.is_none() {
+        let help = "add udp-from = \"ADDRESS\", the only sender, or take `publish` out";
+        check_users("udp", help, keys, problems);
     }
     Some(UdpInput { address, from, interface })
 }
@@ -139,6 +154,7 @@ mod tests {
             ("udp = \"10.0.0.1:1\", udp-interface = \"10.0.0.1\"", ["10.0.0.1:1", "224.0.0.0/4"]),
             ("udp = \"127.0.0.1:1\", codec = \"vp9\"", ["video that", "\"h265\""]),
             ("udp = \"127.0.0.1:1\", audio = \"opus\"", ["audio that", "\"mpeg\""]),
+            ("udp = \"10.0.0.1:1\", publish = [\"a\"]", ["`publish` with `udp`", "udp-from"]),
             ("udp = \"127.0.0.1:1\", paths = 2", ["`paths` with `udp`", "names no path"]),
         ] {
             let error = parse(&format!("rate = \"1 Mbit/s\", {source}")).unwrap_err();
@@ -150,24 +166,32 @@ mod tests {
 
     #[test]
     fn two_streams_do_not_share_an_address() {
-        let of = |port: u16| {
-            let stream = |name: &str| {
+        let of = |first: &str, second: &str| {
+            let stream = |name: &str, keys: &str| {
                 format!(
                     "[[stream]]\nname = \"{name}\"\nsource = {{ kind = \"live\", \
-                     rate = \"1 Mbit/s\", udp = \"127.0.0.1:{port}\" }}\n"
+                     rate = \"1 Mbit/s\", {keys} }}\n"
                 )
             };
             let text = format!(
                 "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbit/s\"\n[scheduler]\n\
                  discipline = \"fifo\"\n{}{}",
-                stream("a"),
-                stream("b")
+                stream("a", first),
+                stream("b", second)
             );
             Scenario::parse("a.toml", &text, Path::new("")).map(|_| ()).map_err(|error| {
                 error.problems.iter().map(|problem| problem.message.clone()).collect::<String>()
             })
         };
-        assert_eq!(of(0), Ok(()));
-        assert_eq!(of(5_004), Err("`a` and `b` both have `udp` 127.0.0.1:5004".to_owned()));
+        let udp = |port: u16| format!("udp = \"127.0.0.1:{port}\"");
+        let srt = |mode| format!("srt = {{ address = \"127.0.0.1:5004\", mode = \"{mode}\" }}");
+        let [listener, caller] = ["listener", "caller"].map(srt);
+        assert_eq!(of(&udp(0), &udp(0)), Ok(()));
+        assert_eq!(of(&udp(5_004), &udp(5_005)), Ok(()));
+        assert_eq!(of(&caller, &caller), Ok(()));
+        let both = |key| Err(format!("`a` and `b` both have `{key}` 127.0.0.1:5004"));
+        assert_eq!(of(&udp(5_004), &udp(5_004)), both("udp"));
+        assert_eq!(of(&listener, &listener), both("srt"));
+        assert_eq!(of(&udp(5_004), &listener), both("srt"));
     }
 }
