@@ -263,6 +263,42 @@ pub fn audio_frames(codec: AudioCodec, stream: &[u8]) -> Option<(AudioHeader, Ve
     Some((track?, frames))
 }
 
+/// What begins at a place of an elementary stream that arrives in parts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AudioPlace {
+    /// A frame: its header, the length of an ADTS header, and the length with it, bytes.
+    Frame(AudioHeader, usize, usize),
+    /// A frame, if the bytes that follow continue it.
+    Incomplete,
+    /// No frame, whatever follows.
+    Other,
+}
+
+/// Returns what begins at the begin of `bytes`. A frame counts if the next one begins at its end,
+/// or if it ends with `bytes`.
+pub(super) fn audio_place(codec: AudioCodec, bytes: &[u8]) -> AudioPlace {
+    type Parse = fn(&[u8]) -> Option<(AudioHeader, usize, usize)>;
+    let (parse, shortest, mask, sync): (Parse, _, _, _) = match codec {
+        AudioCodec::Aac => (adts, 7, 0xf6, 0xf0),
+        AudioCodec::Mpeg => (mpeg, 4, 0xe0, 0xe0),
+    };
+    let may_continue = |bytes: &[u8]| match *bytes {
+        [0xff] => true,
+        [0xff, second, ..] => bytes.len() < shortest && second & mask == sync,
+        _ => false,
+    };
+    let Some((header, skipped, length)) = parse(bytes) else {
+        return if may_continue(bytes) { AudioPlace::Incomplete } else { AudioPlace::Other };
+    };
+    let Some(rest) = bytes.get(length..) else { return AudioPlace::Incomplete };
+    match parse(rest) {
+        Some((next, ..)) if next == header => AudioPlace::Frame(header, skipped, length),
+        None if rest.is_empty() => AudioPlace::Frame(header, skipped, length),
+        None if may_continue(rest) => AudioPlace::Incomplete,
+        _ => AudioPlace::Other,
+    }
+}
+
 /// The sample rates of AAC, Hz, by index.
 const AAC_RATES: [u32; 13] = [
     96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
@@ -375,6 +411,24 @@ mod tests {
         assert_eq!(header, expected);
         assert_eq!(audio_frames(AudioCodec::Aac, &stream[..stream.len() - 5]).unwrap().1.len(), 2);
         assert_eq!(audio_frames(AudioCodec::Aac, b"\xff\xf1"), None);
+    }
+
+    #[test]
+    fn a_place_is_incomplete_only_if_more_bytes_may_make_it_a_frame() {
+        let of = |bytes: &[u8]| audio_place(AudioCodec::Aac, bytes);
+        let (one, two) = (aac(10), [aac(10), aac(11)].concat());
+        assert!(matches!(of(&one), AudioPlace::Frame(_, 7, 17)));
+        assert!(matches!(of(&two[..24]), AudioPlace::Frame(_, 7, 17)));
+        for length in (1..17).chain(18..24) {
+            assert_eq!(of(&two[..length]), AudioPlace::Incomplete, "{length}");
+        }
+        let other = [&one[..], &[0xff, 0xe1]].concat();
+        for bytes in [&[][..], &[1], &[0xff, 0xff], &[0xff, 0xf1, 0xff, 0, 0, 0, 0], &other] {
+            assert_eq!(of(bytes), AudioPlace::Other, "{bytes:?}");
+        }
+        let mpeg = |bytes: &[u8]| audio_place(AudioCodec::Mpeg, bytes);
+        assert_eq!(mpeg(&[0xff, 0xfb, 0x92]), AudioPlace::Incomplete);
+        assert_eq!(mpeg(&[0xff, 0xfb, 0x02, 0]), AudioPlace::Other);
     }
 
     /// Lengths and durations from ISO 11172-3 and 13818-3.

@@ -1,15 +1,9 @@
 //! A splitter of audio that arrives in parts, as in the units of a transport stream, into frames.
 
-use super::audio::{AudioCodec, AudioHeader, audio_frames};
-
-/// The most bytes that are kept for a frame whose end has not arrived. No frame is longer.
-const MAX_KEPT: usize = 8 << 10;
+use super::audio::{AudioCodec, AudioHeader, AudioPlace, audio_place};
 
 /// The most times that are kept for frames whose begin has not arrived.
 const MAX_TIMES: usize = 16;
-
-/// The longest header that a frame is without, bytes: ADTS with a checksum.
-const MAX_HEADER: usize = 9;
 
 /// A frame of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +20,7 @@ pub struct AudioFrame<'a> {
 #[derive(Debug)]
 pub struct AudioSplitter {
     codec: AudioCodec,
-    /// The bytes behind the last frame.
+    /// The bytes from the frame on whose end has not arrived: a frame of AAC and a header, at most.
     kept: Vec<u8>,
     /// Times of the first frame that begins at or behind a place in `kept`, in order.
     times: Vec<(usize, u64)>,
@@ -47,6 +41,9 @@ impl AudioSplitter {
 
     /// Passes the frames on that end in the next `bytes`, which have this time. A frame counts if
     /// the next one begins at its end, or if it ends with `bytes`.
+    ///
+    /// Bytes that begin no frame are parsed once: a hostile sender must not have them parsed again
+    /// with each unit.
     pub fn push(&mut self, time: Option<u64>, bytes: &[u8], sink: &mut impl FnMut(AudioFrame<'_>)) {
         if let Some(time) = time {
             let excess = (self.times.len() + 1).saturating_sub(MAX_TIMES);
@@ -54,19 +51,22 @@ impl AudioSplitter {
             self.times.push((self.kept.len(), time));
         }
         self.kept.extend_from_slice(bytes);
-        let mut end = 0;
-        if let Some((header, frames)) = audio_frames(self.codec, &self.kept) {
-            for frame in frames {
-                let begin = end.max(frame.start.saturating_sub(MAX_HEADER));
-                let known = self.times.partition_point(|(at, _)| *at <= begin);
-                let time = self.times.drain(..known).next_back().map(|(_, time)| time);
-                end = frame.end;
-                sink(AudioFrame { header, time, bytes: &self.kept[frame] });
+        let mut at = 0;
+        while at < self.kept.len() {
+            match audio_place(self.codec, &self.kept[at..]) {
+                AudioPlace::Frame(header, skipped, length) => {
+                    let known = self.times.partition_point(|(from, _)| *from <= at);
+                    let time = self.times.drain(..known).next_back().map(|(_, time)| time);
+                    let bytes = &self.kept[at + skipped..at + length];
+                    sink(AudioFrame { header, time, bytes });
+                    at += length;
+                }
+                AudioPlace::Incomplete => break,
+                AudioPlace::Other => at += 1,
             }
         }
-        let end = end.max(self.kept.len().saturating_sub(MAX_KEPT));
-        self.kept.drain(..end);
-        self.times.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(end));
+        self.kept.drain(..at);
+        self.times.iter_mut().for_each(|(from, _)| *from = from.saturating_sub(at));
     }
 }
 
@@ -107,17 +107,39 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_frame_take_bounded_memory() {
+    fn bytes_that_are_no_frame_are_not_kept() {
         let mut splitter = AudioSplitter::new(AudioCodec::Aac);
         for _ in 0..20 {
             splitter.push(Some(1), &[0xff; 1_000], &mut |_| panic!("a frame"));
+            // The last byte may begin a frame.
+            assert_eq!(splitter.kept, [0xff]);
         }
-        assert_eq!((splitter.kept.len(), splitter.times.len()), (MAX_KEPT, MAX_TIMES));
+        assert_eq!(splitter.times.len(), MAX_TIMES);
         let mut found = 0;
         splitter.push(None, &[aac(10), aac(11)].concat(), &mut |_| found += 1);
         assert_eq!((found, splitter.kept.len()), (2, 0));
         splitter.push(None, &aac(10)[..9], &mut |_| panic!("a frame"));
         splitter.skip();
         assert!(splitter.kept.is_empty());
+    }
+
+    #[test]
+    fn a_frame_whose_end_is_missing_takes_bounded_memory() {
+        // The longest frame, 8,191 bytes; what follows is no header, so it is none.
+        let long = [0xff, 0xf1, 0x4c, 0x83, 0xff, 0xff, 0xfc];
+        let mut splitter = AudioSplitter::new(AudioCodec::Aac);
+        let mut most = 0;
+        for number in 0..100 {
+            let unit = [&long[..], &[1; 161]].concat();
+            splitter.push(Some(number), &unit, &mut |_| panic!("a frame"));
+            most = most.max(splitter.kept.len());
+        }
+        // It lacks a byte at most.
+        assert_eq!((most, splitter.kept[..7] == long), (8_190 / 168 * 168, true));
+        splitter.push(None, &[aac(10), aac(11)].concat(), &mut |_| panic!("a frame"));
+        splitter.skip();
+        let mut found = 0;
+        splitter.push(None, &aac(10), &mut |_| found += 1);
+        assert_eq!(found, 1);
     }
 }
