@@ -89,8 +89,8 @@ struct Track {
     pid: Pid,
     what: TransportTrack,
     limit: usize,
-    /// The continuity counter of the last packet.
-    counter: Option<u8>,
+    /// The last packet with a payload, and whether it has been sent twice.
+    last: Option<([u8; TS_PACKET], bool)>,
     unit: Option<Unit>,
     /// The memory of the unit, kept for the next.
     bytes: Vec<u8>,
@@ -183,8 +183,8 @@ impl TransportDemultiplexer {
                 track.end(false, sink);
             }
             let limit = self.limits[number];
-            let (counter, unit, bytes) = (None, None, Vec::new());
-            self.tracks[number] = pid.map(|pid| Track { pid, what, limit, counter, unit, bytes });
+            let (last, unit, bytes) = (None, None, Vec::new());
+            self.tracks[number] = pid.map(|pid| Track { pid, what, limit, last, unit, bytes });
         }
         sink(TransportEvent::Map { video: pids[0].is_some(), audio: pids[1].is_some() });
     }
@@ -195,6 +195,14 @@ fn is_discontinuous(packet: &[u8; TS_PACKET]) -> bool {
     packet[3] & 0x20 != 0 && packet[4] > 0 && packet[5] & 0x80 != 0
 }
 
+/// Returns whether a packet is the last one sent again: only a clock (PCR) may differ (ISO 13818-1,
+/// 2.4.3.3).
+fn is_duplicate(last: &[u8; TS_PACKET], packet: &[u8; TS_PACKET]) -> bool {
+    let has_clock = packet[3] & 0x20 != 0 && packet[4] >= 7 && packet[5] & 0x10 != 0;
+    let clock = if has_clock { 6..12 } else { 6..6 };
+    last[..clock.start] == packet[..clock.start] && last[clock.end..] == packet[clock.end..]
+}
+
 impl Track {
     /// Processes a packet with a payload.
     fn packet(
@@ -203,14 +211,17 @@ impl Track {
         packets: &mut TsPackets,
         sink: &mut impl FnMut(TransportEvent<'_>),
     ) {
-        let counter = bytes[3] % COUNTERS;
-        let last = self.counter.filter(|_| !is_discontinuous(bytes));
-        let next = last.map(|last| (last + 1) % COUNTERS);
-        if last == Some(counter) {
-            // A packet may be sent twice.
+        if let Some((last, sent_twice)) = &mut self.last
+            && !*sent_twice
+            && is_duplicate(last, bytes)
+        {
+            *sent_twice = true;
             return;
         }
-        self.counter = Some(counter);
+        let counter = bytes[3] % COUNTERS;
+        let last = self.last.filter(|_| !is_discontinuous(bytes));
+        self.last = Some((*bytes, false));
+        let next = last.map(|(last, _)| (last[3] % COUNTERS + 1) % COUNTERS);
         if let Some(next) = next.filter(|next| *next != counter) {
             let packets = (counter + COUNTERS - next) % COUNTERS;
             sink(TransportEvent::Lost { track: self.what, packets });
@@ -374,6 +385,45 @@ mod tests {
     }
 
     #[test]
+    fn only_a_copy_of_the_last_packet_is_a_duplicate_and_only_once() {
+        let middle = || counted(2, false, 1, b"b");
+        let unit = |more: &[Vec<u8>]| {
+            let start = [tables(), counted(2, true, 0, &pes(0, b"a"))];
+            let end = [counted(2, true, 2, &pes(0, b"c"))];
+            events(None, &[&start, more, &end].concat())
+        };
+        let whole = ["map true false", "Video 90000 ab", "Video 90000 c"];
+        let lost = ["map true false", "Video lacks 15", "Video false", "Video 90000 c"];
+        assert_eq!(unit(&[middle()]), whole);
+        assert_eq!(unit(&[middle(), middle()]), whole);
+        assert_eq!(unit(&[middle(), middle(), middle()]), lost);
+        // 15 packets are missing between them.
+        assert_eq!(unit(&[middle(), counted(2, false, 1, b"x")]), lost);
+        let with_clock = |clock: u8| {
+            let mut packet = middle();
+            (packet[5], packet[9]) = (0x10, clock);
+            packet
+        };
+        assert_eq!(unit(&[with_clock(1), with_clock(2)]), whole);
+        let mut without = with_clock(1);
+        without[5] = 0;
+        assert_eq!(unit(&[with_clock(1), without]), lost);
+        let mut start = counted(2, true, 9, &pes(0, b"b"));
+        start[5] |= 0x80;
+        let more = [start.clone(), start, counted(2, false, 10, b"c")];
+        let packets = [tables(), more.concat()];
+        assert_eq!(events(None, &packets), ["map true false", "Video 90000 bc"]);
+    }
+
+    #[test]
+    fn only_the_counter_of_the_last_packet_is_counted_on() {
+        // Its other bits: scrambled.
+        let scrambled = counted(2, true, 0xcf, &pes(0, b"a"));
+        let packets = [tables(), scrambled, counted(2, true, 0, &pes(0, b"b"))];
+        assert_eq!(events(None, &packets)[1..], ["Video 90000 a", "Video 90000 b"]);
+    }
+
+    #[test]
     fn units_and_their_tracks_are_bounded() {
         let more = |counter| counted(2, false, counter, &[b'x'; 150]);
         let packets = [
@@ -386,6 +436,14 @@ mod tests {
         ];
         let expected = ["map true true", "Video true", "Video 90000 next"];
         assert_eq!(events(Some(AudioCodec::Aac), &packets), expected);
+        let mut demultiplexer = TransportDemultiplexer::new(Codec::H264, None, LIMITS);
+        for packet in packets.concat().chunks_exact(188) {
+            demultiplexer.packet(packet.try_into().unwrap(), &mut |_| {});
+            let tracks = demultiplexer.tracks.iter().flatten();
+            let capacity: usize = tracks.map(|track| track.bytes.capacity()).sum();
+            // Vectors double.
+            assert!(capacity <= 2 * LIMITS[0], "{capacity}");
+        }
     }
 
     #[test]
