@@ -76,8 +76,8 @@ pub struct TransportDemultiplexer {
     audio: Option<AudioCodec>,
     /// The largest unit of video and of audio, bytes.
     limits: [usize; 2],
-    /// The PID of the map of the first program.
-    map: Option<u16>,
+    /// The number of the first program, and the PID of its map.
+    program: Option<(u16, u16)>,
     tracks: [Option<Track>; 2],
     /// Whether a map has been reported.
     has_map: bool,
@@ -115,7 +115,7 @@ impl TransportDemultiplexer {
     #[must_use]
     pub fn new(video: Codec, audio: Option<AudioCodec>, limits: [usize; 2]) -> Self {
         let (packets, tracks) = (TsPackets::new(), [None, None]);
-        Self { packets, video, audio, limits, map: None, tracks, has_map: false }
+        Self { packets, video, audio, limits, program: None, tracks, has_map: false }
     }
 
     /// Processes a packet. Returns whether it is one: others are ignored.
@@ -138,7 +138,8 @@ impl TransportDemultiplexer {
             return true;
         }
         // Packets of other tracks are not parsed.
-        if pid != Pid::PAT && Some(pid) != self.map {
+        let is_map = self.program.is_some_and(|(_, map)| map == pid);
+        if pid != Pid::PAT && !is_map {
             return true;
         }
         let Some(TsPacket { payload: Some(payload), .. }) = self.packets.parse(bytes) else {
@@ -148,9 +149,14 @@ impl TransportDemultiplexer {
             TsPayload::Pat(associations) => {
                 let mut programs = associations.table.iter();
                 let program = programs.find(|program| program.program_num != 0);
-                self.map = program.map(|program| program.program_map_pid.as_u16());
+                self.program = program.map(|of| (of.program_num, of.program_map_pid.as_u16()));
             }
-            TsPayload::Pmt(map) => self.choose(&map.es_info, sink),
+            // The maps of several programs may have one PID.
+            TsPayload::Pmt(map)
+                if self.program.is_some_and(|(number, _)| number == map.program_num) =>
+            {
+                self.choose(&map.es_info, sink);
+            }
             _ => {}
         }
         true
@@ -444,6 +450,38 @@ mod tests {
             // Vectors double.
             assert!(capacity <= 2 * LIMITS[0], "{capacity}");
         }
+    }
+
+    #[test]
+    fn only_the_map_of_the_first_program_counts() {
+        let mut association =
+            packet(0, true, &section(&[0, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 1, 0, 2, 0xe1, 1]));
+        association[1] = 0x40;
+        let other = [2, 0, 2, 0xc1, 0, 0, 0xe1, 5, 0xf0, 0, 0x1b, 0xe1, 5, 0xf0, 0];
+        let packets = [
+            association,
+            packet(1, true, &section(&other)),
+            tables()[188..].to_vec(),
+            packet(1, true, &section(&other)),
+            counted(5, true, 0, &pes(0, b"other")),
+            counted(2, true, 0, &pes(0, b"first")),
+        ];
+        assert_eq!(events(None, &packets), ["map true false", "Video 90000 first"]);
+    }
+
+    #[test]
+    fn a_pid_of_a_former_map_may_have_a_track() {
+        let mut former = packet(0, true, &section(&[0, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 2]));
+        former[1] = 0x40;
+        let packets = [
+            former,
+            tables(),
+            counted(2, true, 0, &pes(0, b"a")),
+            // As a map its descriptors are too long.
+            counted(2, false, 1, &[0; 20]),
+        ];
+        let unit = format!("Video 90000 a{}", "\0".repeat(20));
+        assert_eq!(events(None, &packets), ["map true false", &unit]);
     }
 
     #[test]

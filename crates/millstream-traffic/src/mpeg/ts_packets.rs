@@ -33,7 +33,8 @@ impl Read for NextPacket {
 #[derive(Debug)]
 pub(super) struct TsPackets {
     reader: TsPacketReader<NextPacket>,
-    /// The PIDs of program maps in all association tables so far.
+    /// The PIDs of program maps in all association tables so far, without those that a map after
+    /// them gave to a track.
     maps: BTreeSet<u16>,
 }
 
@@ -52,9 +53,17 @@ impl TsPackets {
         next.bytes.set(*bytes);
         next.used.set(0);
         let packet = self.reader.read_ts_packet().ok()??;
-        if let Some(TsPayload::Pat(associations)) = &packet.payload {
-            let maps = associations.table.iter().map(|program| program.program_map_pid.as_u16());
-            self.maps.extend(maps);
+        match &packet.payload {
+            Some(TsPayload::Pat(associations)) => {
+                let programs = associations.table.iter();
+                self.maps.extend(programs.map(|program| program.program_map_pid.as_u16()));
+            }
+            Some(TsPayload::Pmt(map)) => {
+                for stream in &map.es_info {
+                    self.maps.remove(&stream.elementary_pid.as_u16());
+                }
+            }
+            _ => {}
         }
         Some(packet)
     }
