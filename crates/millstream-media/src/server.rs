@@ -388,7 +388,7 @@ impl MediaServer {
             let pause = self.run_cluster_tasks();
             let pause = self.connections.poll_slow(self.sessions.region, pause);
             let pause = self.poll_peers(pause);
-            let unfinished = self.connections.has_unfinished();
+            let unfinished = self.connections.has_unfinished() || self.live.has_unfinished();
             let pause = if unfinished { Duration::ZERO } else { pause };
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
@@ -398,6 +398,8 @@ impl MediaServer {
             for event in &events {
                 self.handle(event.token())?;
             }
+            self.live.receive_unfinished();
+            self.live.wake_if_released(self.data_plane.waker());
             for place in self.connections.take_unfinished() {
                 self.serve(place);
             }

@@ -25,9 +25,12 @@ const MAX_DATAGRAM_BYTES: usize = 65_536;
 /// The receive buffer of a socket: the packets of a frame arrive in one burst. In bytes.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
-/// The most datagrams of a transport stream that are read in a row: a flood must not keep clients
+/// The most bytes of a transport stream that are read in a turn: a flood must not keep clients
 /// waiting.
-const MAX_DATAGRAMS: usize = 1_024;
+const TURN_BYTES: usize = 256 << 10;
+
+/// What a datagram costs of `TURN_BYTES` besides its bytes.
+const DATAGRAM_COST: usize = 256;
 
 /// The UDP sockets for publishers: an RTP and an RTCP port per live stream.
 #[derive(Debug)]
@@ -150,6 +153,21 @@ struct TransportInput {
     receiver: TransportReceiver,
     /// The index of the live stream.
     stream: usize,
+    /// Whether it used up its turn: the socket, which is edge-triggered, may hold more datagrams.
+    unfinished: bool,
+}
+
+impl TransportInput {
+    /// Reads datagrams for a turn. `may_begin`: whether a new sender may publish.
+    fn receive(&mut self, live: &mut Publishing, buffer: &mut [u8], may_begin: bool) {
+        let mut turn_bytes = TURN_BYTES;
+        while turn_bytes > 0 {
+            let Ok((length, from)) = self.socket.recv_from(buffer) else { break };
+            turn_bytes = turn_bytes.saturating_sub(length + DATAGRAM_COST);
+            self.receiver.datagram(live, from, &buffer[..length], may_begin, now_ns());
+        }
+        self.unfinished = turn_bytes == 0;
+    }
 }
 
 /// The live streams of a server and the ports of their publishers.
@@ -207,7 +225,7 @@ impl LiveStreams {
             let mut socket = UdpSocket::from_std(socket);
             let token = Token(first_transport + number);
             registry.register(&mut socket, token, Interest::READABLE)?;
-            Ok(TransportInput { socket, receiver, stream })
+            Ok(TransportInput { socket, receiver, stream, unfinished: false })
         };
         let transport = transport.0.into_iter().enumerate().map(receive);
         let transport: io::Result<_> = transport.collect();
@@ -224,25 +242,32 @@ impl LiveStreams {
         })
     }
 
-    /// Reads the datagrams of a transport stream.
+    /// Reads the datagrams of a transport stream for a turn.
     fn receive_transport(&mut self, number: usize) {
-        let Self { publishing, sockets, transport, draining, .. } = self;
-        let Some(TransportInput { socket, receiver, .. }) = transport.get_mut(number) else {
-            return;
-        };
-        let buffer = &mut sockets.buffer;
-        for _ in 0..MAX_DATAGRAMS {
-            let Ok((length, from)) = socket.recv_from(buffer) else { return };
-            receiver.datagram(publishing, from, &buffer[..length], !*draining, now_ns());
+        let buffer = &mut self.sockets.buffer;
+        if let Some(input) = self.transport.get_mut(number) {
+            input.receive(&mut self.publishing, buffer, !self.draining);
         }
     }
 
-    /// Ends the publications by transport streams whose senders are silent. Reads datagrams that a
-    /// flood left behind: the socket announces only new ones.
-    pub(super) fn tick_transport(&mut self, now_ns: u64) {
+    /// Returns whether transport streams must be read again without an event.
+    pub(super) fn has_unfinished(&self) -> bool {
+        self.transport.iter().any(|input| input.unfinished)
+    }
+
+    /// Reads the transport streams that used up their turn for another one.
+    pub(super) fn receive_unfinished(&mut self) {
         for number in 0..self.transport.len() {
-            self.receive_transport(number);
-            self.transport[number].receiver.tick(&mut self.publishing, now_ns);
+            if self.transport[number].unfinished {
+                self.receive_transport(number);
+            }
+        }
+    }
+
+    /// Ends the publications by transport streams whose senders are silent.
+    pub(super) fn tick_transport(&mut self, now_ns: u64) {
+        for input in &mut self.transport {
+            input.receiver.tick(&mut self.publishing, now_ns);
         }
     }
 
@@ -283,6 +308,27 @@ impl LiveStreams {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_flood_of_datagrams_ends_a_turn_and_is_read_in_the_next() {
+        let mut live = crate::fuzzing::live();
+        let socket = transport_socket((Ipv4Addr::LOCALHOST, 0).into(), None).unwrap();
+        let to = socket.local_addr().unwrap();
+        let (socket, receiver) = (UdpSocket::from_std(socket), TransportReceiver::new(0, None));
+        let mut input = TransportInput { socket, receiver, stream: 0, unfinished: false };
+        let sender = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        // Five are more than a turn.
+        for _ in 0..6 {
+            sender.send_to(&[0; 60_000], to).unwrap();
+        }
+        let mut turn = |unfinished, strange_packets| {
+            input.receive(&mut live, &mut vec![0; MAX_DATAGRAM_BYTES], true);
+            assert_eq!(input.unfinished, unfinished);
+            assert_eq!(live.streams[0].ingest.counts().strange_packets, strange_packets);
+        };
+        turn(true, 5);
+        turn(false, 6);
+    }
 
     #[test]
     fn a_group_is_joined_at_its_interface() {
