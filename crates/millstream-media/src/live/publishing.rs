@@ -345,10 +345,15 @@ impl Publishing {
     }
 
     /// Processes a whole frame of a track's publisher, which needs no assembly.
+    ///
+    /// Audio over RTMP also holds the video: its publisher is one connection. Audio of a transport
+    /// stream does not.
     pub(crate) fn whole_frame(&mut self, track: usize, frame: &[u8], timestamp: u32, now_ns: u64) {
         let video = self.streams[track].spec.audio.map_or(track, |(_, video)| video);
         for stream in [track, video] {
-            if let Some(publisher) = &mut self.streams[stream].publisher {
+            if let Some(publisher) = &mut self.streams[stream].publisher
+                && (stream == track || !publisher.sends_transport_stream())
+            {
                 publisher.last_received_ns = now_ns;
             }
         }

@@ -3,8 +3,8 @@
 //! ```text
 //! datagrams ── packets ──> TransportDemultiplexer ── units ──> Publication ── frames ──> ingest
 //! ```
-//! Datagrams show no user: the first sender is the publisher until it sends no frames for
-//! [`SILENCE_NS`]. It publishes from its first picture on, but waits up to [`MAX_WAIT_NS`] for
+//! Datagrams show no user: the first sender of a packet is the publisher until it sends no picture
+//! for [`SILENCE_NS`]. It publishes from its first picture on, but waits up to [`MAX_WAIT_NS`] for
 //! audio that its program map announces: players learn of the tracks at the start.
 
 use millstream_traffic::mpeg::{
@@ -18,7 +18,7 @@ use super::publishing::{AudioDescription, Publishing, Track, described};
 use crate::payload::Format;
 use crate::rtp::{CLOCK_RATE, low_u32};
 
-/// How long a sender may complete no frame until another may publish, ns.
+/// How long a sender may complete no picture until another may publish, ns.
 pub(crate) const SILENCE_NS: u64 = 3_000_000_000;
 
 /// How long pictures wait for the first frame of audio, ns.
@@ -59,7 +59,8 @@ pub(crate) struct TransportReceiver {
 #[derive(Debug)]
 struct Sender {
     address: SocketAddr,
-    /// When it last completed a unit; before the first one, when it began. In ns.
+    /// When it last completed a picture with a time; before the first one, when it began. In ns.
+    /// Audio alone does not hold a stream: it is not published without pictures.
     heard_ns: u64,
     demultiplexer: TransportDemultiplexer,
     publication: Publication,
@@ -156,6 +157,9 @@ impl TransportReceiver {
         let bytes = rtp.as_ref().map_or(bytes, RtpPacket::payload);
         let packets = bytes.chunks_exact(TransportDemultiplexer::PACKET);
         let is_whole = !bytes.is_empty() && packets.remainder().is_empty();
+        let is_packet =
+            |packet: &[u8]| packet.try_into().is_ok_and(TransportDemultiplexer::is_packet);
+        let may_begin = may_begin && packets.clone().any(is_packet);
         if !is_allowed || !is_whole || !self.accepts(live, from, may_begin, now_ns) {
             return live.strange_packet(self.stream);
         }
@@ -191,7 +195,9 @@ impl TransportReceiver {
         let mut lacks_video = false;
         let is_packet = demultiplexer.packet(packet, &mut |event| {
             match event {
-                TransportEvent::Unit { .. } => *heard_ns = now_ns,
+                TransportEvent::Unit { track: TransportTrack::Video, time: Some(_), .. } => {
+                    *heard_ns = now_ns;
+                }
                 TransportEvent::Map { video, .. } => lacks_video = !video,
                 _ => {}
             }
@@ -543,11 +549,15 @@ mod tests {
         assert!(of.publisher().is_some());
         // Packets without frames do not keep the stream.
         of.datagram(one, &transport_publication()[..376], S + SILENCE_NS);
+        // Nor does audio.
+        let mut sender = TransportSender::new();
+        sender.audio(93_840, 1);
+        of.datagram(one, &sender.take(), S + SILENCE_NS);
         of.tick(S + SILENCE_NS + 1);
-        assert_eq!((of.publisher(), of.released()), (None, [3, 1]));
+        assert_eq!((of.publisher(), of.released()), (None, [3, 2]));
         of.datagram(two, &transport_publication(), 9 * S);
         of.datagram(one, &transport_publication(), 9 * S);
-        assert_eq!((of.released(), of.strange()), ([5, 2], 2));
+        assert_eq!((of.released(), of.strange()), ([5, 3], 2));
         of.receiver.end(&mut of.live, 9 * S);
         assert_eq!(of.live.streams[0].publication, 2);
         // A drain lets no other in.
@@ -581,7 +591,10 @@ mod tests {
         of.live.leave(0, S);
         of.datagram(from(2, 5_000), &transport_publication(), S);
         assert_eq!(of.publisher(), Some(from(2, 0).ip()));
-        // The server ends a publication that has been silent for `idle-timeout`.
+        // The server ends a publication without pictures for `idle-timeout`; audio does not count.
+        let mut sender = TransportSender::new();
+        sender.audio(93_840, 1);
+        of.datagram(from(2, 5_000), &sender.take(), 89 * S);
         assert_eq!(of.live.tick(90 * S), [0; 0]);
         assert_eq!(of.publisher(), None);
         of.datagram(from(3, 5_000), &transport_publication(), 90 * S);
@@ -658,5 +671,18 @@ mod tests {
         // The ring has the instants in µs.
         assert!(of.last(0).1.abs_diff(S + S * 7_200 / 90_000) < 1_000);
         assert!(of.live.streams[1].publisher.is_none());
+    }
+
+    #[test]
+    fn the_first_sender_of_a_packet_has_the_stream() {
+        let mut of = Receiving::new();
+        let mut damaged = transport_publication();
+        // The error indicator.
+        damaged.chunks_exact_mut(188).for_each(|packet| packet[1] |= 0x80);
+        of.datagram(from(1, 5_000), &damaged, S);
+        of.datagram(from(1, 5_000), &[0; 376], S);
+        assert_eq!(of.strange(), 2);
+        of.datagram(from(2, 5_000), &transport_publication(), S);
+        assert_eq!((of.publisher(), of.strange()), (Some(from(2, 0).ip()), 2));
     }
 }

@@ -14,7 +14,7 @@ use mpeg2ts::ts::{EsInfo, Pid, TsPacket, TsPayload};
 use super::audio::AudioCodec;
 use super::codec::Codec;
 use super::container::{audio_codec, video_codec};
-use super::ts_packets::{TS_PACKET, TsPackets, payload, pid};
+use super::ts_packets::{SYNC_BYTE, TS_PACKET, TsPackets, payload, pid};
 
 /// The number of values of a continuity counter.
 const COUNTERS: u8 = 16;
@@ -118,15 +118,19 @@ impl TransportDemultiplexer {
         Self { packets, video, audio, limits, program: None, tracks, has_map: false }
     }
 
+    /// Returns whether this is a packet: it has its first byte, and no error indicator.
+    #[must_use]
+    pub fn is_packet(bytes: &[u8; Self::PACKET]) -> bool {
+        bytes[0] == SYNC_BYTE && bytes[1] & 0x80 == 0
+    }
+
     /// Processes a packet. Returns whether it is one: others are ignored.
     pub fn packet(
         &mut self,
         bytes: &[u8; Self::PACKET],
         sink: &mut impl FnMut(TransportEvent<'_>),
     ) -> bool {
-        let [sync, second, ..] = *bytes;
-        // The transport error indicator.
-        if sync != super::ts_packets::SYNC_BYTE || second & 0x80 != 0 {
+        if !Self::is_packet(bytes) {
             return false;
         }
         let pid = pid(bytes);
