@@ -21,8 +21,12 @@ use crate::rtp::{CLOCK_RATE, low_u32};
 /// How long a sender may complete no picture until another may publish, ns.
 pub(crate) const SILENCE_NS: u64 = 3_000_000_000;
 
-/// How long pictures wait for the first frame of audio, ns.
-const MAX_WAIT_NS: u64 = 1_000_000_000;
+/// How long pictures wait for the first frame of audio, ns. They reach the policer at once: it
+/// drops the frames that are more than a second before their slots.
+const MAX_WAIT_NS: u64 = 500_000_000;
+
+/// The least time between the begins of two publications of a sender, ns.
+const BEGIN_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The least time between two messages about a stream in the log, ns.
 const LOG_INTERVAL_NS: u64 = 60_000_000_000;
@@ -82,6 +86,8 @@ struct Publication {
     decoded: Option<u64>,
     early: EarlyFrames,
     has_begun: bool,
+    /// When the last publication began, ns.
+    begun_ns: Option<u64>,
 }
 
 /// The audio of a publication.
@@ -98,6 +104,7 @@ struct Sound {
 struct EarlyFrames {
     /// The index of the track, the timestamp and the bytes of each.
     frames: Vec<(usize, u32, Vec<u8>)>,
+    /// The memory that they take, bytes.
     bytes: usize,
     /// The time of the first picture, 1/90,000 s, and when it arrived, ns.
     first: Option<(u64, u64)>,
@@ -262,6 +269,7 @@ impl Sender {
                 decoded: None,
                 early: EarlyFrames::default(),
                 has_begun: false,
+                begun_ns: None,
             },
         }
     }
@@ -323,6 +331,11 @@ impl Publication {
     ) {
         let continues = |last: u64| CONTINUES.contains(&difference(last, decode_time));
         if !self.decoded.is_none_or(continues) {
+            // Each publication costs players their connection.
+            let is_early = |begun_ns| now_ns.saturating_sub(begun_ns) < BEGIN_INTERVAL_NS;
+            if self.begun_ns.is_some_and(is_early) {
+                return live.dropped_frame(self.stream, false, now_ns);
+            }
             self.leave(live, now_ns);
         }
         self.decoded = Some(decode_time);
@@ -375,8 +388,10 @@ impl Publication {
         if self.has_begun {
             return live.whole_frame(track, bytes, timestamp, now_ns);
         }
-        self.early.bytes += bytes.len();
-        self.early.frames.push((track, timestamp, bytes.to_vec()));
+        let frame = (track, timestamp, bytes.to_vec());
+        // Also short pictures take memory.
+        self.early.bytes += bytes.len() + size_of_val(&frame);
+        self.early.frames.push(frame);
         let since_ns = self.early.first.map_or(now_ns, |(_, since_ns)| since_ns);
         let awaits_audio = self.map == Some([true, true]) && self.sound.is_none();
         let most_bytes = live.streams[self.stream].spec.burst_bytes as usize;
@@ -407,7 +422,7 @@ impl Publication {
             live.announce_transport_stream(audio, self.peer, track, now_ns);
         }
         live.record(self.stream, now_ns);
-        self.has_begun = true;
+        (self.has_begun, self.begun_ns) = (true, Some(now_ns));
         // Both tracks have one clock.
         for (track, rate) in std::iter::once((self.stream, clock_rate)).chain(audio_rate) {
             live.set_instant(track, ticks(time, rate), since_ns);
@@ -606,18 +621,25 @@ mod tests {
         let mut of = Receiving::new();
         let mut sender = TransportSender::new();
         sender.tables(false);
-        let mut send = |of: &mut Receiving, time, unit| {
+        let mut send = |of: &mut Receiving, time, unit, now_ns| {
             sender.video(time, unit);
-            of.datagram(from(1, 5_000), &sender.take(), S);
+            of.datagram(from(1, 5_000), &sender.take(), now_ns);
             of.live.streams[0].publication
         };
-        send(&mut of, 900_000, PICTURES[0]);
-        assert_eq!(send(&mut of, 903_600, PICTURES[1]), 1);
+        send(&mut of, 900_000, PICTURES[0], S);
+        assert_eq!(send(&mut of, 903_600, PICTURES[1], S), 1);
         // Reordered, then restarted.
-        assert_eq!(send(&mut of, 850_000, PICTURES[1]), 1);
-        send(&mut of, 90_000, PICTURES[0]);
-        assert_eq!(send(&mut of, 93_600, PICTURES[1]), 2);
+        assert_eq!(send(&mut of, 850_000, PICTURES[1], S), 1);
+        send(&mut of, 90_000, PICTURES[0], 2 * S);
+        assert_eq!(send(&mut of, 93_600, PICTURES[1], 2 * S), 2);
         assert_eq!(of.released(), [4, 0]);
+        // Publications do not follow each other faster than one per second.
+        let last = 2 * S + BEGIN_INTERVAL_NS - 1;
+        for number in 0..100 {
+            assert_eq!(send(&mut of, 900_000 * (number % 2 + 2), PICTURES[0], last), 2);
+        }
+        send(&mut of, 1_800_000, PICTURES[0], last + 1);
+        assert_eq!(send(&mut of, 1_803_600, PICTURES[1], last + 1), 3);
     }
 
     #[test]
@@ -671,6 +693,23 @@ mod tests {
         // The ring has the instants in µs.
         assert!(of.last(0).1.abs_diff(S + S * 7_200 / 90_000) < 1_000);
         assert!(of.live.streams[1].publisher.is_none());
+    }
+
+    #[test]
+    fn short_pictures_that_wait_take_bounded_memory() {
+        let mut of = Receiving::new();
+        let mut sender = TransportSender::new();
+        sender.tables(true);
+        let most = of.live.streams[0].spec.burst_bytes as usize;
+        let each = size_of::<(usize, u32, Vec<u8>)>() + 1;
+        let mut pictures = 0;
+        while of.publisher().is_none() {
+            sender.video(90_000 + pictures, &[0]);
+            of.datagram(from(1, 5_000), &sender.take(), S);
+            pictures += 1;
+        }
+        // The last picture ends with the next one.
+        assert_eq!(pictures - 1, (most / each + 1) as u64);
     }
 
     #[test]
