@@ -88,6 +88,16 @@ struct Publication {
     has_begun: bool,
     /// When the last publication began, ns.
     begun_ns: Option<u64>,
+    /// What the log has not been told.
+    notice: Option<Notice>,
+}
+
+/// Why a publication, or its audio, is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notice {
+    NoVideo,
+    UnreadableTable { is_map: bool },
+    AudioChanged(AudioHeader),
 }
 
 /// The audio of a publication.
@@ -199,14 +209,10 @@ impl TransportReceiver {
     fn packet(&mut self, live: &mut Publishing, packet: &[u8], now_ns: u64) {
         let (Some(sender), Ok(packet)) = (&mut self.sender, packet.try_into()) else { return };
         let Sender { heard_ns, demultiplexer, publication, address } = sender;
-        let mut lacks_video = false;
         let is_packet = demultiplexer.packet(packet, &mut |event| {
-            match event {
-                TransportEvent::Unit { track: TransportTrack::Video, time: Some(_), .. } => {
-                    *heard_ns = now_ns;
-                }
-                TransportEvent::Map { video, .. } => lacks_video = !video,
-                _ => {}
+            if let TransportEvent::Unit { track: TransportTrack::Video, time: Some(_), .. } = event
+            {
+                *heard_ns = now_ns;
             }
             publication.handle(event, live, now_ns);
         });
@@ -214,11 +220,13 @@ impl TransportReceiver {
             live.strange_packet(self.stream);
         }
         let is_due = |at: u64| now_ns.saturating_sub(at) >= LOG_INTERVAL_NS;
-        if lacks_video && self.logged_ns.is_none_or(is_due) {
+        if let Some(notice) = publication.notice.take()
+            && self.logged_ns.is_none_or(is_due)
+        {
             self.logged_ns = Some(now_ns);
             let of = &live.streams[self.stream];
-            let codec = Format::of(of.spec.codec).encoding();
-            eprintln!("`{}`: the transport stream from {address} has no {codec} video", of.name);
+            let text = notice.text(Format::of(of.spec.codec).encoding());
+            eprintln!("`{}`: the transport stream from {address} {text}", of.name);
         }
     }
 
@@ -270,7 +278,28 @@ impl Sender {
                 early: EarlyFrames::default(),
                 has_begun: false,
                 begun_ns: None,
+                notice: None,
             },
+        }
+    }
+}
+
+impl Notice {
+    /// Returns what the log says of a transport stream. `codec` is that of the live stream.
+    fn text(self, codec: &str) -> String {
+        match self {
+            Self::NoVideo => format!("has no {codec} video"),
+            Self::UnreadableTable { is_map } => {
+                let table = if is_map { "map" } else { "association" };
+                format!(
+                    "has a program {table} that cannot be read: it is damaged or longer than a \
+                     packet"
+                )
+            }
+            Self::AudioChanged(AudioHeader { sample_rate, channels, .. }) => format!(
+                "has other audio than at its start, {channels} channels of {sample_rate} Hz: it \
+                 is left out until the sender restarts"
+            ),
         }
     }
 }
@@ -295,7 +324,16 @@ impl Publication {
 
     fn handle(&mut self, event: TransportEvent<'_>, live: &mut Publishing, now_ns: u64) {
         match event {
-            TransportEvent::Map { video, audio } => self.map = Some([video, audio]),
+            TransportEvent::Map { video, audio } => {
+                self.map = Some([video, audio]);
+                if !video {
+                    self.notice = Some(Notice::NoVideo);
+                }
+            }
+            TransportEvent::UnreadableTable { is_map } => {
+                self.notice = Some(Notice::UnreadableTable { is_map });
+                live.strange_packet(self.stream);
+            }
             TransportEvent::Lost { track, packets } => {
                 if track == TransportTrack::Audio
                     && let Some(splitter) = &mut self.splitter
@@ -353,9 +391,13 @@ impl Publication {
             self.sound = track.map(|track| Sound { header: frame.header, track, next: None });
         }
         let stamp = frame.time.map(|time| self.times.unwrapped(time));
-        let Some(sound) = self.sound.as_mut().filter(|sound| sound.header == frame.header) else {
+        let Some(sound) = &mut self.sound else {
             return live.dropped_frame(audio, false, now_ns);
         };
+        if sound.header != frame.header {
+            self.notice = Some(Notice::AudioChanged(frame.header));
+            return live.dropped_frame(audio, false, now_ns);
+        }
         let rate = sound.track.clock_rate;
         let stamp = stamp.map(|time| ticks(time, rate));
         // Times are rounded; frames follow each other without gaps.
@@ -723,5 +765,33 @@ mod tests {
         assert_eq!(of.strange(), 2);
         of.datagram(from(2, 5_000), &transport_publication(), S);
         assert_eq!((of.publisher(), of.strange()), (Some(from(2, 0).ip()), 2));
+    }
+
+    #[test]
+    fn unreadable_tables_and_changed_audio_are_counted_and_logged() {
+        let mut of = Receiving::new();
+        let mut sender = TransportSender::new();
+        sender.tables(true);
+        let mut tables = sender.take();
+        tables[375] ^= 1;
+        of.datagram(from(1, 5_000), &tables, S);
+        assert_eq!((of.strange(), of.receiver.logged_ns), (1, Some(S)));
+        of.datagram(from(1, 5_000), &transport_publication(), 2 * S);
+        assert_eq!(of.released(), [2, 1]);
+        // Audio of one channel.
+        let mut audio = TransportSender::new();
+        audio.audio(93_840, 1);
+        let mut changed = audio.take();
+        let header = changed.len() - 8;
+        assert_eq!(changed[header..header + 4], [0xff, 0xf1, 0x4c, 0x80]);
+        changed[3] = changed[3] & 0xf0 | 2;
+        changed[header + 3] = 0x40;
+        for now_ns in [3 * S, 3 * S + LOG_INTERVAL_NS] {
+            of.datagram(from(1, 5_000), &changed, now_ns);
+            changed[3] += 1;
+            let logged = if now_ns > LOG_INTERVAL_NS { now_ns } else { S };
+            assert_eq!(of.receiver.logged_ns, Some(logged));
+        }
+        assert_eq!((of.released(), of.live.streams[1].ingest.counts().incomplete), ([2, 1], 2));
     }
 }

@@ -41,6 +41,12 @@ pub enum TransportEvent<'a> {
         /// Whether it has audio of the wanted codec.
         audio: bool,
     },
+    /// A packet of a program association, or of the map of the first program, that cannot be read:
+    /// it is damaged, or the table is longer than a packet.
+    UnreadableTable {
+        /// Whether it is of the map.
+        is_map: bool,
+    },
     /// The content of a PES packet.
     Unit {
         /// Its track.
@@ -143,10 +149,11 @@ impl TransportDemultiplexer {
         }
         // Packets of other tracks are not parsed.
         let is_map = self.program.is_some_and(|(_, map)| map == pid);
-        if pid != Pid::PAT && !is_map {
+        if pid != Pid::PAT && !is_map || payload(bytes).is_none() {
             return true;
         }
         let Some(TsPacket { payload: Some(payload), .. }) = self.packets.parse(bytes) else {
+            sink(TransportEvent::UnreadableTable { is_map });
             return true;
         };
         match payload {
@@ -326,6 +333,7 @@ mod tests {
         let mut sink = |event: TransportEvent<'_>| {
             found.push(match event {
                 TransportEvent::Map { video, audio } => format!("map {video} {audio}"),
+                TransportEvent::UnreadableTable { is_map } => format!("unreadable {is_map}"),
                 TransportEvent::Unit { track, time, decode_time, bytes } => {
                     let text = String::from_utf8_lossy(bytes).into_owned();
                     let time = time.filter(|_| time == decode_time);
@@ -471,6 +479,19 @@ mod tests {
             counted(2, true, 0, &pes(0, b"first")),
         ];
         assert_eq!(events(None, &packets), ["map true false", "Video 90000 first"]);
+    }
+
+    #[test]
+    fn tables_that_cannot_be_read_are_reported() {
+        let (mut association, mut map) = (tables()[..188].to_vec(), tables()[188..].to_vec());
+        let good = association.clone();
+        association[187] ^= 1;
+        map[187] ^= 1;
+        let mut without_payload = good.clone();
+        (without_payload[3], without_payload[4]) = (0x20, 183);
+        // The damaged map is of no program so far.
+        let packets = [map.clone(), association, good, without_payload, map];
+        assert_eq!(events(None, &packets), ["unreadable false", "unreadable true"]);
     }
 
     #[test]
