@@ -1,5 +1,6 @@
-//! No packets of a live transport stream cause a panic; every frame is accounted for. Mutations
-//! keep most packets aligned, and repair the checksums of tables.
+//! No packets of a live transport stream cause a panic; every frame is accounted for, and packets
+//! are left out only if they are duplicates. Mutations keep most packets aligned, and repair the
+//! checksums of tables.
 
 use millstream_media::fuzzing::transport_publication;
 
@@ -36,7 +37,9 @@ fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
             input.drain(at..at + PACKET);
         }
         1 => {
-            let packet = input[at..at + PACKET].to_vec();
+            let mut packet = input[at..at + PACKET].to_vec();
+            // Its counter is that of another packet.
+            packet[PACKET - 1] ^= u8::from(mutation.one_in(2));
             let to = mutation.below(count + 1) * PACKET;
             input.splice(to..to, packet);
         }

@@ -1,5 +1,6 @@
 //! The receiver of a transport stream of a server without playback, and a sender.
 
+use millstream_traffic::mpeg::{AudioCodec, Codec, TransportDemultiplexer, TransportEvent};
 use mpeg2ts::es::{StreamId, StreamType};
 use mpeg2ts::pes::PesHeader;
 use mpeg2ts::time::Timestamp;
@@ -8,6 +9,7 @@ use mpeg2ts::ts::{
     ContinuityCounter, EsInfo, Pid, ProgramAssociation, TransportScramblingControl, TsHeader,
     TsPacket, TsPacketWriter, TsPayload, VersionNumber, WriteTsPacket,
 };
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::live;
@@ -18,10 +20,11 @@ const VIDEO: u16 = 0x100;
 const AUDIO: u16 = 0x101;
 
 /// Processes packets of a transport stream, one in each ms, and checks that every frame is
-/// accounted for. Returns whether there were any frames.
+/// accounted for, and that only equal packets count as duplicates. Returns whether there were any
+/// frames.
 ///
 /// # Panics
-/// Panics if a frame is not accounted for.
+/// Panics if a frame is not accounted for, or a packet that is no duplicate is left out.
 #[must_use]
 pub fn transport_receiver(bytes: &[u8]) -> bool {
     let mut live = live();
@@ -38,7 +41,46 @@ pub fn transport_receiver(bytes: &[u8]) -> bool {
     let released: u64 = of.released.iter().sum();
     assert_eq!(of.frames, released + of.incomplete + of.before_entry + of.beyond);
     assert!(live.streams.iter().all(|stream| stream.publisher.is_none()));
+    check_duplicates(bytes);
     of.frames > 0
+}
+
+/// Checks that a packet of a track with the counter of the last one and other bytes is a loss.
+fn check_duplicates(bytes: &[u8]) {
+    let limits = [1 << 16; 2];
+    let mut demultiplexer = TransportDemultiplexer::new(Codec::H264, Some(AudioCodec::Aac), limits);
+    // The last packet of each track, by its PID. A packet that completes a unit is of a track.
+    let mut tracks: BTreeMap<u16, [u8; TsPacket::SIZE]> = BTreeMap::new();
+    for packet in bytes.chunks_exact(TsPacket::SIZE) {
+        let Ok(packet) = <&[u8; TsPacket::SIZE]>::try_from(packet) else { return };
+        let (mut is_map, mut is_unit, mut is_loss) = (false, false, false);
+        let is_packet = demultiplexer.packet(packet, &mut |event| match event {
+            TransportEvent::Map { .. } => is_map = true,
+            TransportEvent::Unit { .. } => is_unit = true,
+            TransportEvent::Lost { .. } => is_loss = true,
+            _ => {}
+        });
+        if is_map {
+            tracks.clear();
+        }
+        let has_field = packet[3] & 0x20 != 0;
+        let has_payload = packet[3] & 0x10 != 0 && (!has_field || packet[4] <= 183);
+        if !is_packet || is_map || !has_payload {
+            continue;
+        }
+        let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
+        // Packets with a clock, or a counter that may jump, are not checked.
+        let is_plain = !has_field || packet[4] == 0 || packet[5] & 0x90 == 0;
+        if let Some(last) = tracks.get(&pid)
+            && is_plain
+            && last[3] & 15 == packet[3] & 15
+        {
+            assert!(is_loss || last == packet, "a packet is left out");
+        }
+        if is_unit || tracks.contains_key(&pid) {
+            tracks.insert(pid, *packet);
+        }
+    }
 }
 
 /// Returns a transport stream of three pictures and two frames of AAC, one of them before the
