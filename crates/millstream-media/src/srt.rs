@@ -93,7 +93,10 @@ fn arguments(
 
 /// Reads a passphrase. The program takes it in a URL, whose special characters it does not decode.
 fn passphrase(stream: &str, path: &Path) -> Result<String, MediaError> {
-    let text = secret_file(path)?;
+    let text = secret_file(path).map_err(|mut error| {
+        error.message = format!("stream `{stream}`, `passphrase` of `srt`: {}", error.message);
+        error
+    })?;
     let text = text.trim_end_matches(['\r', '\n']);
     let may = |letter: char| letter.is_ascii_alphanumeric() || "-._~".contains(letter);
     if PASSPHRASE.contains(&text.len()) && text.chars().all(may) {
@@ -134,6 +137,8 @@ mod tests {
             assert!(why.contains("stream `cam`") && why.contains("secret"), "{why}");
         }
         assert!(read("open-sesame", 0o604).unwrap_err().contains("other users have access"));
+        let why = passphrase("cam", Path::new("/nonexistent")).unwrap_err().message;
+        assert!(why.starts_with("stream `cam`, `passphrase` of `srt`: /nonexistent: "), "{why}");
     }
 
     #[test]
