@@ -145,8 +145,8 @@ impl Hls {
         products.iter().for_each(|product| self.add(found, product.clone(), 1));
     }
 
-    /// Removes old files of ended publications. Returns the connections whose held requests are
-    /// ready or have timed out.
+    /// Removes old files of ended publications. Returns the connections to answer: their held
+    /// requests are ready or have timed out.
     pub(crate) fn tick(&mut self, now_ns: u64) -> Vec<usize> {
         for presentation in &mut self.presentations {
             presentation.expire(now_ns);

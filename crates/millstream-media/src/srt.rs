@@ -6,8 +6,8 @@
 //!                   started, and started again, by the runner of hooks
 //! ```
 //! No Rust library of SRT is kept as well as libsrt. The program runs outside of the confined
-//! server, which therefore does not parse SRT. It has no capabilities, and runs as `nobody` if the
-//! server runs as root: it parses what a network sends. It serves one sender at a time.
+//! server, so the server does not parse SRT. As the program parses packets from a network, it runs
+//! without capabilities, and as `nobody` if the server is root. It serves one sender at a time.
 
 use millstream_scenario::SrtInput;
 use std::net::SocketAddr;
@@ -20,13 +20,13 @@ use crate::rtsp::access::secret_file;
 /// The program, of the Debian package `srt-tools`.
 pub(crate) const PROGRAM: &str = "srt-live-transmit";
 
-/// The program that takes its privileges, of the Debian package `util-linux`, and its arguments for
-/// any user. The program ends with the runner of hooks, however that ends.
+/// The program that drops privileges before it runs `PROGRAM`, of the Debian package `util-linux`,
+/// and its arguments. `--pdeathsig`: the kernel kills `PROGRAM` when the runner of hooks ends.
 const DROP: &str = "setpriv";
 const DROPPED: [&str; 5] =
     ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--pdeathsig", "KILL"];
 
-/// Its further arguments for root: the user and the group `nobody`.
+/// More arguments of `DROP` if the server is root: the user and the group `nobody`.
 const DROPPED_OF_ROOT: [&str; 4] =
     ["--bounding-set=-all", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
@@ -91,7 +91,7 @@ fn arguments(
     words.map(Into::into).collect()
 }
 
-/// Reads a passphrase. The program takes it in a URL, whose special characters it does not decode.
+/// Reads a passphrase. The program takes it from a URL and does not decode special characters.
 fn passphrase(stream: &str, path: &Path) -> Result<String, MediaError> {
     let text = secret_file(path).map_err(|mut error| {
         error.message = format!("stream `{stream}`, `passphrase` of `srt`: {}", error.message);

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 const SEEN: usize = 30;
 
 /// Makes `h264.mp4` with AAC and `mpeg.ts` with MPEG-1 video and MPEG audio, of 50 pictures.
-pub(crate) fn clips() -> TestClips {
+fn clips() -> TestClips {
     let clips = TestClips::make(50, "300k", "12");
     let tone = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=44100:duration=2"];
     let copied = ["-map", "0:v", "-map", "1:a", "-ac", "2", "-b:a", "128k", "-c:v", "copy"];
@@ -50,7 +50,7 @@ fn end(mut child: Child) {
 }
 
 /// Asserts that a player sees pictures of a file that a publisher repeats.
-pub(crate) fn assert_played(clips: &TestClips, server: &Server, stream: &str, file: &str) {
+fn assert_played(clips: &TestClips, server: &Server, stream: &str, file: &str) {
     let url = format!("rtsp://{}/{stream}", server.rtsp);
     let options = ["-rtsp_transport", "tcp"];
     let player = clips.decode_some(&url, &options, stream, &SEEN.to_string());

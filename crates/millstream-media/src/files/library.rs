@@ -478,8 +478,8 @@ fn name_in_file(stream: &Stream) -> &str {
     }
 }
 
-/// Returns the name of the stream in the scenario file: of `stream` itself, of the stream that it
-/// is a path of, or of the stream whose recordings it plays.
+/// Returns the name in the scenario file of the stream to which `stream` belongs. A path belongs to
+/// its stream, and recordings belong to the stream that was recorded.
 fn stream_of(stream: &Stream) -> &str {
     let name = name_in_file(stream);
     name.strip_prefix(RECORDINGS).and_then(|place| place.split('/').next()).unwrap_or(name)

@@ -23,7 +23,7 @@ use crate::rtsp::session::random_word;
 const LISTED: usize = 7;
 const MAX_LISTED: usize = 32;
 
-/// The number of complete segments, the newest, whose parts a playlist lists.
+/// A playlist lists the parts of this many of the newest complete segments.
 const LISTED_PARTS: usize = 3;
 
 /// The longest first segment, 1/90,000 s: it ends without a key frame.

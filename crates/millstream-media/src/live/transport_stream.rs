@@ -25,7 +25,7 @@ pub(crate) const SILENCE_NS: u64 = 3_000_000_000;
 /// drops the frames that are more than a second before their slots.
 const MAX_WAIT_NS: u64 = 500_000_000;
 
-/// The least time between the begins of two publications of a sender, ns.
+/// The least time from the start of a sender's publication to that of the next, ns.
 const BEGIN_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The least time between two messages about a stream in the log, ns.
@@ -59,7 +59,7 @@ pub(crate) struct TransportReceiver {
     logged_ns: Option<u64>,
 }
 
-/// The sender whose packets count.
+/// The sender that holds the stream. Packets from other addresses are ignored.
 #[derive(Debug)]
 struct Sender {
     address: SocketAddr,

@@ -124,7 +124,7 @@ impl Authenticator {
     }
 }
 
-/// Returns the message to a client whose credentials are not checked for another `wait_ns`.
+/// Returns the message to a client that must wait for `wait_ns` before its credentials are checked.
 fn too_many(wait_ns: u64) -> String {
     let seconds = wait_ns.div_ceil(1_000_000_000);
     format!("too many wrong passwords or tokens; retry in {seconds} s")

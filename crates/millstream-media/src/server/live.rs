@@ -264,7 +264,7 @@ impl LiveStreams {
         }
     }
 
-    /// Ends the publications by transport streams whose senders are silent.
+    /// Ends each publication by transport stream if its sender is silent.
     pub(super) fn tick_transport(&mut self, now_ns: u64) {
         for input in &mut self.transport {
             input.receiver.tick(&mut self.publishing, now_ns);

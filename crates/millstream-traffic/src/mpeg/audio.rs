@@ -274,7 +274,7 @@ pub(super) enum AudioPlace {
     Other,
 }
 
-/// Returns what begins at the begin of `bytes`. A frame counts if the next one begins at its end,
+/// Returns what begins at the start of `bytes`. A frame counts if the next one begins at its end,
 /// or if it ends with `bytes`.
 pub(super) fn audio_place(codec: AudioCodec, bytes: &[u8]) -> AudioPlace {
     type Parse = fn(&[u8]) -> Option<(AudioHeader, usize, usize)>;
@@ -374,11 +374,11 @@ fn mpeg(bytes: &[u8]) -> Option<(AudioHeader, usize, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Returns an ADTS frame of `payload` bytes: AAC-LC, 48 kHz, stereo.
-    fn aac(payload: u8) -> Vec<u8> {
+    pub(crate) fn aac(payload: u8) -> Vec<u8> {
         let length = payload + 7;
         let header = [0xff, 0xf1, 0x4c, 0x80, length >> 3, length << 5 | 0x1f, 0xfc];
         [&header[..], &vec![payload; payload.into()]].concat()

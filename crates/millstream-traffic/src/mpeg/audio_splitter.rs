@@ -2,7 +2,7 @@
 
 use super::audio::{AudioCodec, AudioHeader, AudioPlace, audio_place};
 
-/// The most times that are kept for frames whose begin has not arrived.
+/// The most times that are kept for frames that have not started to arrive.
 const MAX_TIMES: usize = 16;
 
 /// A frame of audio.
@@ -20,7 +20,7 @@ pub struct AudioFrame<'a> {
 #[derive(Debug)]
 pub struct AudioSplitter {
     codec: AudioCodec,
-    /// The bytes from the frame on whose end has not arrived: a frame of AAC and a header, at most.
+    /// The bytes from the start of the incomplete frame: at most a frame of AAC and a header.
     kept: Vec<u8>,
     /// Times of the first frame that begins at or behind a place in `kept`, in order.
     times: Vec<(usize, u64)>,
@@ -33,7 +33,7 @@ impl AudioSplitter {
         Self { codec, kept: Vec::new(), times: Vec::new() }
     }
 
-    /// Forgets the frame whose end has not arrived: bytes are missing.
+    /// Discards the incomplete frame, because bytes are missing.
     pub fn skip(&mut self) {
         self.kept.clear();
         self.times.clear();
@@ -72,14 +72,8 @@ impl AudioSplitter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::audio::tests::aac;
     use super::*;
-
-    /// Returns an ADTS frame of `payload` bytes: AAC-LC, 48 kHz, stereo.
-    fn aac(payload: u8) -> Vec<u8> {
-        let length = payload + 7;
-        let header = [0xff, 0xf1, 0x4c, 0x80, length >> 3, length << 5 | 0x1f, 0xfc];
-        [&header[..], &vec![payload; payload.into()]].concat()
-    }
 
     /// Returns the length and the time of each frame of these parts.
     fn split(parts: &[(Option<u64>, &[u8])]) -> Vec<(usize, Option<u64>)> {

@@ -31,7 +31,7 @@ pub(in crate::validate) fn check_udp(file: &File, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Checks that a source whose `key` receives from unnamed senders has no list of users.
+/// Reports `publish` if `key` receives from senders without user names.
 pub(super) fn check_users(key: &str, help: &str, keys: &SourceTable, problems: &mut Vec<Problem>) {
     if let Some(publish) = &keys.publish {
         let message = format!("`publish` with `{key}`, whose senders have no user names");
@@ -77,7 +77,7 @@ pub(super) fn udp(keys: &SourceTable, problems: &mut Vec<Problem>) -> Option<Udp
     Some(UdpInput { address, from, interface })
 }
 
-/// Checks that a source whose `key` receives transport streams has codecs that these have, and no
+/// Checks the codecs of a source that receives transport streams by `key`, and that it has no
 /// paths.
 pub(super) fn check_codecs(key: &str, keys: &SourceTable, problems: &mut Vec<Problem>) {
     let has_not =
