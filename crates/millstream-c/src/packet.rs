@@ -2,7 +2,7 @@
 
 use millstream::aqm::Ecn;
 use millstream::flow_queue::Flow;
-use millstream::{Departure, Event};
+use millstream::{Departure, Event, Traffic};
 
 use crate::status::{MS_ERROR_RANGE, Status};
 
@@ -39,6 +39,12 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// Returns whether its fields are valid for a scheduler of this number of streams.
+    #[inline]
+    pub(crate) fn is_valid(&self, streams: usize) -> bool {
+        ((self.stream as usize) < streams) & (self.ecn < 4)
+    }
+
     /// Returns the packet's flow.
     pub(crate) fn flow(&self) -> Result<Flow, Status> {
         let byte = u8::try_from(self.ecn).ok().filter(|byte| *byte < 4).ok_or(MS_ERROR_RANGE)?;
@@ -82,8 +88,14 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Returns the decision of a packet that is sent, without a mark.
+    #[inline(always)]
+    pub(crate) fn sent(departure: &Departure) -> Self {
+        Self { event: MS_EVENT_SENT, ..Self::new(departure) }
+    }
+
     /// Returns the decision, without a mark.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(departure: &Departure) -> Self {
         Self {
             handle: departure.tag,
@@ -135,31 +147,6 @@ pub struct Counters {
     pub waiting_bytes: u64,
 }
 
-/// The packets of a stream that came and went: what every packet changes, in half a cache line.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    arrived: u64,
-    arrived_bytes: u64,
-    sent: u64,
-    sent_bytes: u64,
-}
-
-impl Traffic {
-    /// Counts an arrival and returns its number.
-    #[inline]
-    pub(crate) fn arrive(&mut self, bytes: u32) -> u64 {
-        self.arrived += 1;
-        self.arrived_bytes += u64::from(bytes);
-        self.arrived - 1
-    }
-
-    #[inline]
-    pub(crate) fn send(&mut self, bytes: u32) {
-        self.sent += 1;
-        self.sent_bytes += u64::from(bytes);
-    }
-}
-
 /// The losses of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
@@ -188,14 +175,15 @@ impl Losses {
 }
 
 impl Counters {
-    /// Returns the counters of a stream. The packets that wait are those that did not leave.
-    pub(crate) fn of(traffic: Traffic, losses: Losses) -> Self {
-        let Traffic { arrived, arrived_bytes, sent, sent_bytes } = traffic;
+    /// Returns the counters of a stream, of whose packets `sent_bytes` bytes were sent.
+    pub(crate) fn of(traffic: Traffic, sent_bytes: u64, losses: Losses) -> Self {
+        let Traffic { arrived, waiting, waiting_bytes } = traffic;
         let Losses { late, full, aqm, bytes, missed, violations } = losses;
+        let waiting = u64::from(waiting);
         Self {
             arrived,
-            arrived_bytes,
-            sent,
+            arrived_bytes: sent_bytes + waiting_bytes + bytes,
+            sent: arrived - waiting - late - full - aqm,
             sent_bytes,
             dropped_late: late,
             dropped_full: full,
@@ -203,8 +191,8 @@ impl Counters {
             dropped_bytes: bytes,
             missed,
             violations,
-            waiting: arrived - sent - late - full - aqm,
-            waiting_bytes: arrived_bytes - sent_bytes - bytes,
+            waiting,
+            waiting_bytes,
         }
     }
 }

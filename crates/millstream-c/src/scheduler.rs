@@ -10,7 +10,7 @@ use millstream::{Departure, Event, Observer, StreamId};
 
 use crate::contract::Contract;
 use crate::options::{Failure, MS_MOST_STREAMS, Names, Options};
-use crate::packet::{Counters, Decision, Losses, Packet, Traffic};
+use crate::packet::{Counters, Decision, Losses, Packet};
 use crate::status::{
     MS_DROPPED_AQM, MS_DROPPED_FULL, MS_EMPTY, MS_ERROR_DROPS, MS_ERROR_INTERNAL, MS_ERROR_STREAM,
     MS_ERROR_TIME, MS_ERROR_UNSUPPORTED, MS_OK, Status,
@@ -46,7 +46,8 @@ pub struct Scheduler {
 
 /// What the engine reports.
 struct Records {
-    traffic: Box<[Traffic]>,
+    /// What was sent of each stream, bytes.
+    sent_bytes: Box<[u64]>,
     losses: Box<[Losses]>,
     /// The packets of each stream outside its flows that must be marked when they leave; empty if
     /// no stream has flows.
@@ -95,10 +96,13 @@ impl Records {
         }
     }
 
-    #[inline]
-    fn sent(&mut self, decision: &mut Decision) {
-        self.traffic[decision.stream as usize].send(decision.bytes);
-        self.take_mark(decision);
+    /// Returns the decision of a packet that is sent.
+    #[inline(always)]
+    fn sent(&mut self, departure: &Departure) -> Decision {
+        let mut decision = Decision::sent(departure);
+        self.sent_bytes[departure.stream.index()] += u64::from(departure.bytes);
+        self.take_mark(&mut decision);
+        decision
     }
 }
 
@@ -133,7 +137,7 @@ impl Scheduler {
         }
         let has_flows = contracts.iter().any(|contract| contract.flows > 0);
         let records = Records {
-            traffic: vec![Traffic::default(); contracts.len()].into(),
+            sent_bytes: vec![0; contracts.len()].into(),
             losses: vec![Losses::default(); contracts.len()].into(),
             marked: vec![[None; 2]; if has_flows { contracts.len() } else { 0 }].into(),
             // One more: the arrival that makes a flow too long.
@@ -210,9 +214,10 @@ impl Scheduler {
         now_ns: u64,
     ) -> Result<usize, Status> {
         let streams = self.streams();
-        // One result for all packets: no branch each.
-        let valid = |packet: &Packet| (packet.stream as usize) < streams && packet.ecn < 4;
-        if !packets.iter().fold(true, |all, packet| all & valid(packet)) {
+        let (first, rest) = packets.split_at(packets.len().min(BATCH));
+        let valid =
+            self.read_batch(first, streams) & rest.iter().all(|packet| packet.is_valid(streams));
+        if !valid {
             for packet in &*packets {
                 self.stream(packet.stream)?;
                 packet.flow()?;
@@ -234,18 +239,30 @@ impl Scheduler {
         Ok(refused)
     }
 
-    /// Passes checked packets to the engine at the current time; no stream has flows. Moves those
-    /// that were dropped to the beginning. Returns their number.
+    /// Writes the next packets for the engine to `arrivals`. Returns whether all are valid.
+    #[inline]
+    fn read_batch(&mut self, packets: &[Packet], streams: usize) -> bool {
+        self.arrivals.clear();
+        // One result for all packets: no branch each.
+        let mut valid = true;
+        self.arrivals.extend(packets.iter().map(|packet| {
+            valid &= packet.is_valid(streams);
+            let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
+            (StreamId(packet.stream), arrival)
+        }));
+        valid
+    }
+
+    /// Passes checked packets, of which the first batch is read, to the engine at the current time;
+    /// no stream has flows. Moves those that were dropped to the beginning. Returns their number.
     fn accept_batches(&mut self, packets: &mut [Packet]) -> usize {
-        let Records { traffic, losses, .. } = &mut self.records;
         let mut refused = 0;
         for first in (0..packets.len()).step_by(BATCH) {
-            self.arrivals.clear();
-            self.arrivals.extend(packets[first..].iter().take(BATCH).map(|packet| {
-                traffic[packet.stream as usize].arrive(packet.bytes);
-                let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
-                (StreamId(packet.stream), arrival)
-            }));
+            if first > 0 {
+                let last = packets.len().min(first + BATCH);
+                self.read_batch(&packets[first..last], self.streams());
+            }
+            let losses = &mut self.records.losses;
             self.engine.enqueue_batch(self.now_ns, &self.arrivals, &mut |at, full| {
                 losses[full.stream.index()].drop(&full);
                 packets[refused] = packets[first + at];
@@ -258,7 +275,7 @@ impl Scheduler {
     /// Passes a checked packet to the engine at the current time.
     fn accept(&mut self, packet: &Packet) -> Result<Status, Status> {
         let (stream, flow) = (StreamId(packet.stream), packet.flow()?);
-        let number = self.records.traffic[stream.index()].arrive(packet.bytes);
+        let number = self.engine.traffic(stream).ok_or(MS_ERROR_INTERNAL)?.arrived;
         self.records.arriving = Some((stream, number));
         self.records.refused = None;
         let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
@@ -280,11 +297,7 @@ impl Scheduler {
     pub(crate) fn dequeue(&mut self, now_ns: u64) -> Result<Option<Decision>, Status> {
         self.advance(now_ns)?;
         let departure = self.engine.decide(now_ns, &mut self.records);
-        Ok(departure.map(|departure| {
-            let mut decision = Decision::new(&departure);
-            self.records.sent(&mut decision);
-            decision
-        }))
+        Ok(departure.map(|departure| self.records.sent(&departure)))
     }
 
     /// Makes up to `most` decisions at one instant.
@@ -300,11 +313,10 @@ impl Scheduler {
             let wanted = left.min(self.batch_limit);
             self.engine.decide_batch(now_ns, wanted, &mut self.records, &mut self.batch);
             let made = self.batch.len();
-            for departure in self.batch.drain(..) {
-                let mut decision = Decision::new(&departure);
-                self.records.sent(&mut decision);
-                sent(decision);
+            for departure in &self.batch {
+                sent(self.records.sent(departure));
             }
+            self.batch.clear();
             if made < wanted {
                 break;
             }
@@ -365,12 +377,13 @@ impl Scheduler {
 
     pub(crate) fn counters(&self, stream: u32) -> Result<Counters, Status> {
         let stream = self.stream(stream)?;
-        let Records { traffic, losses, .. } = &self.records;
-        Ok(Counters::of(traffic[stream.index()], losses[stream.index()]))
+        let Records { sent_bytes, losses, .. } = &self.records;
+        let traffic = self.engine.traffic(stream).ok_or(MS_ERROR_INTERNAL)?;
+        Ok(Counters::of(traffic, sent_bytes[stream.index()], losses[stream.index()]))
     }
 
     pub(crate) fn streams(&self) -> usize {
-        self.records.traffic.len()
+        self.records.sent_bytes.len()
     }
 
     pub(crate) fn total_waiting(&self) -> u64 {

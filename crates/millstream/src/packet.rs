@@ -74,6 +74,17 @@ impl Event {
     }
 }
 
+/// The packets of a stream that came and those that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// The packets that arrived, dropped ones included.
+    pub arrived: u64,
+    /// The packets that wait.
+    pub waiting: u32,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+}
+
 /// A packet that leaves the scheduler: one row of the departures CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {

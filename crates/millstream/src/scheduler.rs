@@ -9,7 +9,7 @@ use crate::discipline::{Activation, Discipline, DwcsOptions, Head, Waiting};
 use crate::flow_queue::{Flow, FlowPacket};
 use crate::gate::EligibilityGates;
 use crate::link::Link;
-use crate::packet::{Departure, Event, Packet, StreamId};
+use crate::packet::{Departure, Event, Packet, StreamId, Traffic};
 use crate::queue::Queues;
 use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use crate::stream_flows::StreamFlows;
@@ -470,6 +470,17 @@ impl<S: Select> Scheduler<S> {
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
         self.backlog(stream).packets
+    }
+
+    /// Returns the packets of `stream` that arrived, and those that wait.
+    ///
+    /// # Panics
+    /// Panics if `stream` was not added to this scheduler.
+    #[must_use]
+    pub fn traffic(&self, stream: StreamId) -> Traffic {
+        let Waiting { packets, bytes, .. } = self.backlog(stream);
+        let arrived = self.store.queues.arrivals(stream);
+        Traffic { arrived, waiting: packets, waiting_bytes: bytes }
     }
 
     /// Returns the number of packets waiting in all streams.

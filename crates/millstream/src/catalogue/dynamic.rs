@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::contract::{Contract, ContractError};
 use crate::flow_queue::Flow;
-use crate::packet::{Departure, Packet, StreamId};
+use crate::packet::{Departure, Packet, StreamId, Traffic};
 use crate::scheduler::Scheduler;
 use crate::selector::{Observer, Select};
 
@@ -99,6 +99,14 @@ pub trait DynScheduler {
 
     /// See [`Scheduler::total_waiting`].
     fn total_waiting(&self) -> u64;
+
+    /// See [`Scheduler::traffic`]. Returns `None` if the scheduler does not support it: `hilq`, and
+    /// trees of classes.
+    #[must_use]
+    fn traffic(&self, stream: StreamId) -> Option<Traffic> {
+        let _ = stream;
+        None
+    }
 }
 
 impl<S: Select> DynScheduler for Scheduler<S> {
@@ -175,5 +183,9 @@ impl<S: Select> DynScheduler for Scheduler<S> {
 
     fn total_waiting(&self) -> u64 {
         Scheduler::total_waiting(self)
+    }
+
+    fn traffic(&self, stream: StreamId) -> Option<Traffic> {
+        Some(Scheduler::traffic(self, stream))
     }
 }
