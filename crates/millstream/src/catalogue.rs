@@ -22,7 +22,7 @@ use crate::link::Link;
 use crate::packet::StreamId;
 use crate::scheduler::Scheduler;
 use crate::selector::{Select, Selector};
-use crate::structure::{DualHeap, Heap, Ring, Scan, WinnerTree};
+use crate::structure::{Calendar, DualHeap, Heap, Ring, Scan, WinnerTree};
 use crate::tree::Node;
 
 /// The settings of a scheduler other than the names of its discipline and structure.
@@ -122,8 +122,13 @@ pub(crate) const ORDERED: &[StructureName] =
     &[StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
 /// Structures for orders by near tags.
-pub(crate) const NEAR: &[StructureName] =
-    &[StructureName::Scan, StructureName::Heap, StructureName::DualHeap, StructureName::WinnerTree];
+pub(crate) const NEAR: &[StructureName] = &[
+    StructureName::Scan,
+    StructureName::Heap,
+    StructureName::DualHeap,
+    StructureName::WinnerTree,
+    StructureName::Calendar,
+];
 
 /// Structures for orders in which every insertion is at the end.
 pub(crate) const TURNS: &[StructureName] =
@@ -162,6 +167,7 @@ structures! {
     Ring "ring" "round-robin ring, for disciplines that take turns";
     DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
     WinnerTree "winner-tree" "winner tree with four children per node; for wf2q+, scfq and sfq";
+    Calendar "calendar" "calendar of tags with bitmaps; for wf2q+, scfq and sfq";
     HilqExact "hilq-exact"
         "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
     Hilq "hilq"
@@ -225,6 +231,7 @@ impl StructureName {
             Self::WinnerTree => {
                 target.build(options, Selector::new(discipline, WinnerTree::default()))
             }
+            Self::Calendar => target.build(options, Selector::new(discipline, Calendar::default())),
             _ => self.join(target, options, discipline),
         }
     }
@@ -286,7 +293,7 @@ impl DisciplineRow {
         } else if (self.deadlines_lead)(options) {
             StructureName::HilqExact
         } else if self.structures.contains(&StructureName::WinnerTree) {
-            StructureName::WinnerTree
+            if streams <= 128 { StructureName::WinnerTree } else { StructureName::Calendar }
         } else if streams <= 16 {
             StructureName::Scan
         } else {

@@ -59,7 +59,7 @@ pub use link::{Framing, Link};
 pub use packet::{Departure, Event, Packet, StreamId, Traffic};
 pub use scheduler::Scheduler;
 pub use selector::Observer;
-pub use structure::{DualHeap, Heap, IndexedHeap, Ring, Scan, Structure, WinnerTree};
+pub use structure::{Calendar, DualHeap, Heap, IndexedHeap, Ring, Scan, Structure, WinnerTree};
 pub use tree::{ClassId, Tree};
 pub use virtual_time::Tag;
 

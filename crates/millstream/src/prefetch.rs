@@ -19,3 +19,21 @@ pub fn prefetch<T>(items: &[T], at: usize) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = (items, at);
 }
+
+/// Prefetches the cache lines of `items[at]`; no effect if the index is out of range.
+#[inline(always)]
+#[allow(unsafe_code, clippy::inline_always)]
+pub(crate) fn prefetch_whole<T>(items: &[T], at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(item) = items.get(at) {
+        for begin in (0..size_of::<T>()).step_by(64) {
+            let line = core::ptr::from_ref(item).cast::<i8>().wrapping_add(begin);
+            // SAFETY: a prefetch is a hint that neither reads nor writes; SSE is part of x86-64.
+            unsafe {
+                core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line);
+            }
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (items, at);
+}

@@ -8,9 +8,12 @@
 //! | [`Scan`] | O(1) | O(n) | O(n) | the reference implementation; up to 16 streams |
 //! | [`Heap`] | O(log n) | O(1) | O(1) + O(due) | more streams |
 //! | [`WinnerTree`] | O(log n) | O(1) | – | near tags: faster than the heap |
+//! | [`Calendar`] | O(1) | O(1) | – | near tags: more than 128 streams |
 //! | [`Ring`] | O(1) | O(1) | – | disciplines that take turns |
 //! | [`DualHeap`] | O(log n) | O(log n) amortised | O(1) + O(due) | the Co-processor paper's form |
 
+mod bitmap;
+mod calendar;
 mod dual_heap;
 mod heap;
 mod indexed_heap;
@@ -18,6 +21,8 @@ mod ring;
 mod scan;
 mod winner_tree;
 
+pub(crate) use bitmap::Bitmap;
+pub use calendar::Calendar;
 pub use dual_heap::DualHeap;
 pub use heap::Heap;
 pub use indexed_heap::IndexedHeap;
@@ -51,6 +56,14 @@ pub trait Structure<R: Rank> {
 
     /// Returns the stream of least rank, of equal ranks the lowest stream.
     fn first(&mut self) -> Option<u32>;
+
+    /// Returns the stream that is this number of places after the first, if it is known without a
+    /// search. For prefetching.
+    #[inline(always)]
+    fn after_first(&self, places: usize) -> Option<u32> {
+        let _ = places;
+        None
+    }
 
     /// Appends every stream whose rank expires at or before `now_ns`, in any order.
     fn due(&self, now_ns: u64, out: &mut Vec<u32>);

@@ -31,25 +31,38 @@ const GRAIN_BITS: u32 = 40;
 const BOUNDARY: u128 = 0x9E_3779_B97F;
 
 /// A point in virtual time.
+// In halves: a `u128` is aligned to 16 bytes, which would enlarge the states that hold tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tag(u128);
+pub struct Tag {
+    low: u64,
+    high: u64,
+}
 
 impl Tag {
     /// Returns the tag with this bit pattern.
+    #[inline(always)]
     pub(crate) const fn from_bits(bits: u128) -> Self {
-        Self(bits)
+        // The lower half.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = bits as u64;
+        Self { low, high: (bits >> 64) as u64 }
+    }
+
+    #[inline(always)]
+    const fn bits(self) -> u128 {
+        (self.high as u128) << 64 | self.low as u128
     }
 
     /// Returns the tag `units` later.
     #[inline]
     pub(crate) fn plus(self, units: u128) -> Self {
-        Self(self.0.wrapping_add(units))
+        Self::from_bits(self.bits().wrapping_add(units))
     }
 
     /// Returns the tag `units` later, or earlier if negative.
     #[inline]
     pub(crate) fn shifted(self, units: i128) -> Self {
-        Self(self.0.wrapping_add_signed(units))
+        Self::from_bits(self.bits().wrapping_add_signed(units))
     }
 
     /// Returns the number of units by which this is after `other`; 0 if it is not.
@@ -60,7 +73,7 @@ impl Tag {
 
     #[inline]
     fn difference(self, other: Self) -> i128 {
-        self.0.wrapping_sub(other.0).cast_signed()
+        self.bits().wrapping_sub(other.bits()).cast_signed()
     }
 
     /// Returns the tag as ranks compare it with near tags.
@@ -68,7 +81,7 @@ impl Tag {
     pub(crate) fn near(self) -> NearTag {
         // Truncates to 64 bits.
         #[allow(clippy::cast_possible_truncation)]
-        NearTag((self.0.wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
+        NearTag((self.bits().wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
     }
 
     /// Returns whether this is not after `other`, at any distance; near tags are compared as
@@ -92,7 +105,7 @@ impl Tag {
     /// Returns the tag as ranks compare it.
     #[inline]
     pub(crate) fn rounded(self) -> Self {
-        Self(self.0.wrapping_add(BOUNDARY) >> GRAIN_BITS << GRAIN_BITS)
+        Self::from_bits(self.bits().wrapping_add(BOUNDARY) >> GRAIN_BITS << GRAIN_BITS)
     }
 }
 

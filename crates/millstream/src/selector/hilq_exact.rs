@@ -5,7 +5,6 @@
 //! that of [`Scan`](crate::Scan). [`Few`] finds the first of up to 64 streams, [`Calendar`] the
 //! first of more.
 
-mod bitmap;
 mod bucket;
 mod calendar;
 mod chains;

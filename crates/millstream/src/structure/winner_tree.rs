@@ -33,10 +33,10 @@ pub trait Cyclic: Copy {
 const ARITY: usize = 4;
 
 /// The distance of the first key from a new base.
-const BEHIND: u64 = 1 << 62;
+pub(super) const BEHIND: u64 = 1 << 62;
 
 /// The greatest distance of a key from the base; a greater one is that of a key before the base.
-const SPAN: u64 = BEHIND + (1 << 63);
+pub(super) const SPAN: u64 = BEHIND + (1 << 63);
 
 /// The distance of an absent stream: after all others.
 const ABSENT: u64 = u64::MAX;

@@ -14,9 +14,9 @@ fn names(structures: &[StructureName]) -> String {
     structures.iter().map(|structure| structure.name()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the structures of a row, then those that `auto` selects for 16 and for 17 streams.
+/// Returns the structures of a row, then those that `auto` selects for 16, 17, 128 and 129 streams.
 fn structures(name: &str, options: &Options) -> [String; 2] {
-    let auto = [16, 17].map(|streams| row(name).auto_structure(options, streams));
+    let auto = [16, 17, 128, 129].map(|streams| row(name).auto_structure(options, streams));
     [names(&row(name).structures(options)), names(&auto)]
 }
 
@@ -25,12 +25,15 @@ fn each_discipline_is_held_by_its_structures() {
     let options = Options::default();
     for row in DISCIPLINES {
         let expected = match row.name {
-            "drr" | "wrr" => ["ring scan heap dual-heap", "ring ring"],
-            "dwcs" => ["scan heap dual-heap hilq-exact", "hilq-exact hilq-exact"],
-            "wf2q+" | "scfq" | "sfq" | "minbw" => {
-                ["scan heap dual-heap winner-tree", "winner-tree winner-tree"]
+            "drr" | "wrr" => ["ring scan heap dual-heap", "ring ring ring ring"],
+            "dwcs" => {
+                ["scan heap dual-heap hilq-exact", "hilq-exact hilq-exact hilq-exact hilq-exact"]
             }
-            _ => ["scan heap dual-heap", "scan heap"],
+            "wf2q+" | "scfq" | "sfq" | "minbw" => [
+                "scan heap dual-heap winner-tree calendar",
+                "winner-tree winner-tree winner-tree calendar",
+            ],
+            _ => ["scan heap dual-heap", "scan heap heap heap"],
         };
         assert_eq!(structures(row.name, &options), expected, "{}", row.name);
         let approximated = if row.name == "dwcs" { "hilq" } else { "" };
@@ -38,9 +41,9 @@ fn each_discipline_is_held_by_its_structures() {
     }
     // A calendar holds only orders that deadlines lead.
     let loss_first = Options { order: DwcsOrder::LossFirst, ..Options::default() };
-    assert_eq!(structures("dwcs", &loss_first), ["scan heap dual-heap", "scan heap"]);
+    assert_eq!(structures("dwcs", &loss_first), ["scan heap dual-heap", "scan heap heap heap"]);
     let drr = Options { algorithm: MinBwAlgorithm::Drr, ..Options::default() };
-    assert_eq!(structures("minbw", &drr), ["ring scan heap dual-heap", "ring ring"]);
+    assert_eq!(structures("minbw", &drr), ["ring scan heap dual-heap", "ring ring ring ring"]);
 }
 
 #[test]
@@ -162,7 +165,10 @@ fn structures_have_unique_names_by_which_they_are_found() {
         assert_eq!(StructureName::parse(structure.name()), Some(*structure));
         assert!(!structure.summary().is_empty());
     }
-    assert_eq!(names(StructureName::ALL), "scan heap ring dual-heap winner-tree hilq-exact hilq");
+    assert_eq!(
+        names(StructureName::ALL),
+        "scan heap ring dual-heap winner-tree calendar hilq-exact hilq"
+    );
     assert_eq!(
         (StructureName::parse("tree"), DisciplineRow::parse("none").map(|_| ())),
         (None, None)

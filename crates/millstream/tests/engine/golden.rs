@@ -87,8 +87,8 @@ fn fluid_and_self_clocked_examples() {
             }
         }
     }
-    // Three structures, and the winner tree for wf2q+, scfq and sfq where an example has them.
-    assert_eq!(compared, 3 * (4 + 6 + 6) + 2 + 3 + 3);
+    // Three structures, and two more for wf2q+, scfq and sfq where an example has them.
+    assert_eq!(compared, 3 * (4 + 6 + 6) + 2 * (2 + 3 + 3));
 }
 
 /// The credit-aware examples: a link of one credit per tick, 8 more credits for `a` at tick 20.

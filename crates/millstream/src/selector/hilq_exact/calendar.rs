@@ -23,7 +23,6 @@
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-use super::bitmap::Bitmap;
 use super::bucket::Bucket;
 use super::chains::{Chains, NO_CHAIN};
 use super::width::Width;
@@ -31,7 +30,7 @@ use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsRank, DwcsState, EdfF
 use crate::packet::StreamId;
 use crate::prefetch::prefetch;
 use crate::selector::Backlog;
-use crate::structure::IndexedHeap;
+use crate::structure::{Bitmap, IndexedHeap};
 
 /// Values of `at` that are not a bucket.
 const ABSENT: u32 = u32::MAX;

@@ -17,7 +17,7 @@ const WORD: usize = 6;
 
 /// A set of positions below a fixed bound.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bitmap {
+pub(crate) struct Bitmap {
     words: Vec<u64>,
     /// The first word of each level, and the end of the last level.
     begins: [usize; LEVELS + 1],
@@ -25,14 +25,14 @@ pub(super) struct Bitmap {
 
 impl Bitmap {
     /// Makes it an empty set of positions below `places`.
-    pub(super) fn clear(&mut self, places: usize) {
+    pub(crate) fn clear(&mut self, places: usize) {
         self.begins = Self::begins(places);
         self.words.clear();
         self.words.resize(self.begins[LEVELS], 0);
     }
 
     /// Allocates memory for positions below `places`.
-    pub(super) fn reserve(&mut self, places: usize) {
+    pub(crate) fn reserve(&mut self, places: usize) {
         let words = Self::begins(places)[LEVELS];
         self.words.reserve(words.saturating_sub(self.words.len()));
     }
@@ -49,7 +49,7 @@ impl Bitmap {
     }
 
     #[inline]
-    pub(super) fn set(&mut self, place: usize) {
+    pub(crate) fn set(&mut self, place: usize) {
         let word = &mut self.words[place >> WORD];
         let was = *word;
         *word |= 1 << (place & 63);
@@ -68,7 +68,7 @@ impl Bitmap {
     }
 
     #[inline]
-    pub(super) fn unset(&mut self, place: usize) {
+    pub(crate) fn unset(&mut self, place: usize) {
         let word = &mut self.words[place >> WORD];
         *word &= !(1 << (place & 63));
         if *word == 0 {
@@ -91,7 +91,7 @@ impl Bitmap {
 
     /// Returns the first occupied position at or after `place`.
     #[inline]
-    pub(super) fn next(&self, place: usize) -> Option<usize> {
+    pub(crate) fn next(&self, place: usize) -> Option<usize> {
         let rest = self.words.get(place >> WORD)? >> (place & 63);
         if rest != 0 && place >> WORD < self.begins[1] {
             return Some(place + rest.trailing_zeros() as usize);

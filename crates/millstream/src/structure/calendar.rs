@@ -1,0 +1,796 @@
+//! A calendar queue: streams by key in a ring of buckets, the first few in order.
+//!
+//! ```text
+//! front   [a b c …]             the first streams in order; served from here
+//! ring     0 3 1 0 0 2 1 0 …    buckets of streams by key, each a list without order
+//!          ^ next               a bitmap finds the next occupied one
+//! backup  a winner tree         streams beyond the ring or that overflow the front
+//! ```
+//!
+//! Streams in the front precede those in the ring. If few are left, the front takes the next
+//! occupied bucket. So a stream is ordered only among the few of its bucket, and the next streams
+//! are known before the first one has its new key: in a tree or heap they are not.
+//!
+//! Buckets are so wide, a power of two, that [`EACH`] streams are served from one on average.
+//! Operations take constant time, unless many keys are equal or far from the others; then they take
+//! the time of a sort or a winner tree.
+//!
+//! Keys wrap around; the calendar holds their distances from `base`.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use super::winner_tree::{BEHIND, Cyclic, SPAN};
+use super::{Bitmap, Structure, WinnerTree};
+use crate::discipline::{Expiry, Rank};
+
+/// The number of streams that a bucket should have when it is served.
+const EACH: u64 = 4;
+
+/// The minimum number of buckets.
+const FEWEST: usize = 1 << 8;
+
+/// The maximum number of buckets, that of the bitmap.
+const MOST: usize = 1 << 24;
+
+/// The greatest sum of a bucket's `shift` and the bits of a stream's number: an entry of the front
+/// holds both, with a sign.
+const WIDEST: u32 = 62;
+
+/// The minimum number of services between two reviews of the width.
+const REVIEWED: u32 = 1024;
+
+/// The number of streams in the front from which it takes no further bucket: so many are known
+/// before they are served.
+const AHEAD: usize = 8;
+
+/// The greatest number of streams in the front with which another one is inserted there.
+const FRONT: usize = 32;
+
+/// The number of served entries in the front from which they are removed.
+const SERVED: usize = 64;
+
+/// The number of entries that the network sorts.
+const FEW: usize = 8;
+
+/// No stream: the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// Values of `before` that are not a stream: the location.
+const ABSENT: u32 = u32::MAX - 1;
+const IN_FRONT: u32 = u32::MAX - 2;
+const IN_BACKUP: u32 = u32::MAX - 3;
+
+/// One stream: its distance and its neighbours in the list of its bucket.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    distance: u64,
+    after: u32,
+    /// The previous stream of the list, [`NONE`] for the first, or another location.
+    before: u32,
+}
+
+/// A key of the backup.
+#[derive(Clone, Copy, Debug)]
+struct Key(u64);
+
+impl Cyclic for Key {
+    fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// The streams of least key, with insertion and removal by stream.
+#[derive(Clone, Debug)]
+pub struct Calendar<K> {
+    nodes: Vec<Node>,
+    /// The first stream of each bucket. The ring's length is a power of two.
+    buckets: Vec<u32>,
+    occupied: Bitmap,
+    /// A bucket is 2^shift wide.
+    shift: u32,
+    base: u64,
+    /// The first bucket of the ring, counted from the base. Earlier streams are in the front or in
+    /// the backup.
+    next: u64,
+    front: Front,
+    backup: WinnerTree<Key>,
+    /// Number of streams.
+    count: usize,
+    /// The distance of the stream that was served last.
+    reached: u64,
+    review: Review,
+    moving: Vec<u32>,
+    key: PhantomData<K>,
+}
+
+/// The first streams in order: for each its distance from `origin`, signed, above the bits of its
+/// number.
+#[derive(Clone, Debug, Default)]
+struct Front {
+    /// Entries before `begin` were served.
+    entries: Vec<i64>,
+    begin: usize,
+    origin: u64,
+    stream_bits: u32,
+    stream_mask: u32,
+}
+
+/// What a review of the width is based on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Review {
+    /// Services since the last review.
+    served: u32,
+    /// Insertions beyond the reach of front and ring.
+    outside: u32,
+    /// `reached` at the last review.
+    from: u64,
+}
+
+impl Front {
+    #[inline(always)]
+    fn stream(&self, entry: i64) -> u32 {
+        // The low bits.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let low = entry as u32;
+        low & self.stream_mask
+    }
+
+    #[inline(always)]
+    fn distance(&self, entry: i64) -> u64 {
+        self.origin.wrapping_add((entry >> self.stream_bits).cast_unsigned())
+    }
+
+    #[inline(always)]
+    fn entry(&self, distance: u64, stream: u32) -> i64 {
+        let offset = distance.wrapping_sub(self.origin).cast_signed();
+        (offset << self.stream_bits) | i64::from(stream)
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Option<i64> {
+        self.entries.get(self.begin).copied()
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len() - self.begin
+    }
+
+    #[inline(always)]
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.begin = 0;
+    }
+
+    /// Inserts a stream. Returns false without effect if there are many streams or the distance is
+    /// too far from the others.
+    #[inline(always)]
+    fn insert(&mut self, distance: u64, stream: u32) -> bool {
+        let entry = self.entry(distance, stream);
+        if self.len() > FRONT || self.distance(entry) != distance {
+            return false;
+        }
+        self.forget_served();
+        self.entries.push(entry);
+        let held = &mut self.entries[self.begin..];
+        let mut place = held.len() - 1;
+        while place > 0 && held[place - 1] > entry {
+            held[place] = held[place - 1];
+            place -= 1;
+        }
+        held[place] = entry;
+        true
+    }
+
+    /// Removes the served entries if there are many.
+    #[inline(always)]
+    fn forget_served(&mut self) {
+        if self.begin >= SERVED {
+            self.entries.drain(..self.begin);
+            self.begin = 0;
+        }
+    }
+
+    /// Returns whether the entry of `distance` is exact.
+    #[inline(always)]
+    fn reaches(&self, distance: u64) -> bool {
+        self.distance(self.entry(distance, 0)) == distance
+    }
+
+    /// Removes a stream that is not the first.
+    #[cold]
+    fn remove(&mut self, stream: u32) {
+        let mut held = self.entries[self.begin..].iter();
+        if let Some(place) = held.position(|entry| self.stream(*entry) == stream) {
+            self.entries.remove(self.begin + place);
+        }
+    }
+}
+
+/// Sorts by a network of 19 comparators, without branches.
+#[inline(always)]
+fn sort_eight([a, b, c, d, e, f, g, h]: [i64; 8]) -> [i64; 8] {
+    let sort = |a: i64, b: i64| (a.min(b), a.max(b));
+    let ((a, c), (b, d), (e, g), (f, h)) = (sort(a, c), sort(b, d), sort(e, g), sort(f, h));
+    let ((a, e), (b, f), (c, g), (d, h)) = (sort(a, e), sort(b, f), sort(c, g), sort(d, h));
+    let ((a, b), (c, d), (e, f), (g, h)) = (sort(a, b), sort(c, d), sort(e, f), sort(g, h));
+    let ((c, e), (d, f)) = (sort(c, e), sort(d, f));
+    let ((b, e), (d, g)) = (sort(b, e), sort(d, g));
+    let ((b, c), (d, e), (f, g)) = (sort(b, c), sort(d, e), sort(f, g));
+    [a, b, c, d, e, f, g, h]
+}
+
+impl<K> Default for Calendar<K> {
+    fn default() -> Self {
+        let mut calendar = Self {
+            nodes: Vec::new(),
+            buckets: alloc::vec![NONE; FEWEST],
+            occupied: Bitmap::default(),
+            shift: 0,
+            base: 0,
+            next: 0,
+            front: Front::default(),
+            backup: WinnerTree::default(),
+            count: 0,
+            reached: 0,
+            review: Review::default(),
+            moving: Vec::new(),
+            key: PhantomData,
+        };
+        calendar.occupied.clear(FEWEST);
+        calendar
+    }
+}
+
+/// Returns the number of buckets for this number of streams.
+fn buckets(streams: usize) -> usize {
+    (2 * streams).next_power_of_two().clamp(FEWEST, MOST)
+}
+
+impl<K> Calendar<K> {
+    /// Returns the bucket's place in the ring.
+    #[inline(always)]
+    fn index(&self, number: u64) -> usize {
+        // Masked by the number of buckets, a power of two.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = number as usize;
+        low & (self.buckets.len() - 1)
+    }
+
+    /// Inserts an absent stream at its distance.
+    #[inline(always)]
+    fn put(&mut self, stream: u32, distance: u64) {
+        let number = distance >> self.shift;
+        let ahead = number.wrapping_sub(self.next);
+        if ahead < self.buckets.len() as u64 {
+            self.link(stream, distance, self.index(number));
+        } else {
+            self.put_outside(stream, distance);
+        }
+    }
+
+    /// Puts a stream into a bucket.
+    #[inline(always)]
+    fn link(&mut self, stream: u32, distance: u64, index: usize) {
+        let after = core::mem::replace(&mut self.buckets[index], stream);
+        self.nodes[stream as usize] = Node { distance, after, before: NONE };
+        if let Some(follower) = self.nodes.get_mut(after as usize) {
+            follower.before = stream;
+        } else {
+            self.occupied.set(index);
+        }
+    }
+
+    /// Inserts a stream before or after the ring.
+    #[inline(never)]
+    fn put_outside(&mut self, stream: u32, distance: u64) {
+        let number = distance >> self.shift;
+        let mut location = IN_BACKUP;
+        if number < self.next {
+            if self.front.insert(distance, stream) {
+                location = IN_FRONT;
+            }
+        } else {
+            // The ring may begin at the first stream.
+            let first = self.first_bucket().min(number);
+            if first > self.next && number - first < self.buckets.len() as u64 {
+                self.next = first;
+                return self.link(stream, distance, self.index(number));
+            }
+        }
+        let node = &mut self.nodes[stream as usize];
+        (node.distance, node.before) = (distance, location);
+        if location == IN_BACKUP {
+            self.review.outside = self.review.outside.saturating_add(1);
+            self.backup.insert(stream, Key(distance));
+        }
+    }
+
+    /// Returns the bucket of the first stream; the last number if there is none.
+    fn first_bucket(&self) -> u64 {
+        let front = self.front.first().map(|entry| self.front.stream(entry));
+        let near = front.into_iter().chain(self.backup.first());
+        let number = |stream| self.nodes[stream as usize].distance >> self.shift;
+        near.map(number).chain(self.next_bucket()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Takes a present stream from its location.
+    #[inline(always)]
+    fn leave(&mut self, stream: u32, before: u32) {
+        if before == IN_FRONT
+            && let Some(first) = self.front.first()
+            && self.front.stream(first) == stream
+        {
+            self.reached = self.front.distance(first);
+            self.review.served += 1;
+            self.front.begin += 1;
+        } else {
+            self.leave_elsewhere(stream, before);
+        }
+    }
+
+    /// Takes a stream that is not the first of the front.
+    fn leave_elsewhere(&mut self, stream: u32, before: u32) {
+        let Node { distance, after, .. } = self.nodes[stream as usize];
+        if before == IN_BACKUP {
+            if self.backup.first() == Some(stream) {
+                self.reached = distance;
+                self.review.served += 1;
+            }
+            return self.backup.remove(stream);
+        }
+        if before == IN_FRONT {
+            return self.front.remove(stream);
+        }
+        if let Some(follower) = self.nodes.get_mut(after as usize) {
+            follower.before = before;
+        }
+        if let Some(previous) = self.nodes.get_mut(before as usize) {
+            previous.after = after;
+            return;
+        }
+        let index = self.index(distance >> self.shift);
+        self.buckets[index] = after;
+        if after == NONE {
+            self.occupied.unset(index);
+        }
+    }
+
+    /// Returns the first occupied bucket, counted from the base.
+    #[inline(always)]
+    fn next_bucket(&self) -> Option<u64> {
+        let at = self.index(self.next);
+        let found = match self.occupied.next(at) {
+            None => self.occupied.next(0)?,
+            Some(found) => found,
+        };
+        let ahead = found.wrapping_sub(at) & (self.buckets.len() - 1);
+        Some(self.next + ahead as u64)
+    }
+
+    /// Moves the first occupied buckets of the ring to the front.
+    fn top_up(&mut self) {
+        if self.needs_review() {
+            self.review();
+        }
+        while self.front.len() < AHEAD
+            && self.count > self.front.len() + self.backup.len()
+            && let Some(number) = self.next_bucket()
+        {
+            if self.front.len() == 0 {
+                self.front.clear();
+                self.front.origin = number << self.shift;
+            } else if !self.front.reaches((number + 1) << self.shift) {
+                break;
+            }
+            self.front.forget_served();
+            self.take(number);
+        }
+    }
+
+    /// Moves a bucket, the first occupied one, to the end of the front.
+    #[inline(always)]
+    fn take(&mut self, number: u64) {
+        let index = self.index(number);
+        self.next = number + 1;
+        self.occupied.unset(index);
+        let begin = self.front.entries.len();
+        let mut stream = core::mem::replace(&mut self.buckets[index], NONE);
+        let mut few = [i64::MAX; FEW];
+        for count in 0..FEW {
+            let Some(node) = self.nodes.get_mut(stream as usize) else {
+                self.front.entries.extend_from_slice(&sort_eight(few));
+                self.front.entries.truncate(begin + count);
+                return;
+            };
+            node.before = IN_FRONT;
+            few[count] = self.front.entry(node.distance, stream);
+            stream = node.after;
+        }
+        self.take_many(few, stream);
+    }
+
+    /// Moves a bucket of at least eight streams to the end of the front: `few`, `stream` and those
+    /// after it.
+    #[cold]
+    fn take_many(&mut self, few: [i64; FEW], mut stream: u32) {
+        let begin = self.front.entries.len();
+        self.front.entries.extend_from_slice(&few);
+        while let Some(node) = self.nodes.get_mut(stream as usize) {
+            node.before = IN_FRONT;
+            let entry = self.front.entry(node.distance, stream);
+            self.front.entries.push(entry);
+            stream = node.after;
+        }
+        self.front.entries[begin..].sort_unstable();
+    }
+
+    /// Returns the first of the front and the backup.
+    #[cold]
+    fn or_backup(&self, first: Option<i64>) -> Option<u32> {
+        let rank = |stream: u32| (self.nodes[stream as usize].distance, stream);
+        let first = first.map(|entry| rank(self.front.stream(entry)));
+        first.into_iter().chain(self.backup.first().map(rank)).min().map(|(_, stream)| stream)
+    }
+
+    /// Returns the first stream.
+    #[inline(always)]
+    fn first_stream(&mut self) -> Option<u32> {
+        if self.front.len() < AHEAD {
+            self.top_up();
+        }
+        let first = self.front.first();
+        if self.backup.is_empty() {
+            first.map(|entry| self.front.stream(entry))
+        } else {
+            self.or_backup(first)
+        }
+    }
+
+    #[inline(always)]
+    fn needs_review(&self) -> bool {
+        let Review { served, outside, .. } = self.review;
+        served >= REVIEWED && served as usize + outside as usize >= self.count
+    }
+
+    /// Adopts another width if the streams that were served suggest it.
+    #[cold]
+    fn review(&mut self) {
+        let Review { served, outside, from } = self.review;
+        let each = self.reached.saturating_sub(from) / u64::from(served.max(1));
+        let shift = each.saturating_mul(EACH).checked_ilog2().unwrap_or(0);
+        if shift.abs_diff(self.shift) > 1 || outside > served / 4 {
+            self.shift = shift.min(WIDEST - self.front.stream_bits);
+            self.rearrange(0);
+        }
+        self.review = Review { served: 0, outside: 0, from: self.reached };
+    }
+
+    /// Moves the base by `moved` and reinserts every stream. O(n).
+    #[cold]
+    fn rearrange(&mut self, moved: u64) {
+        let mut moving = core::mem::take(&mut self.moving);
+        let held = |(stream, node): (u32, &Node)| (node.before != ABSENT).then_some(stream);
+        moving.extend((0u32..).zip(&self.nodes).filter_map(held));
+        let mut first = u64::MAX;
+        for stream in &moving {
+            let node = &mut self.nodes[*stream as usize];
+            if node.before == IN_BACKUP {
+                self.backup.remove(*stream);
+            }
+            node.distance = node.distance.wrapping_sub(moved);
+            first = first.min(node.distance);
+        }
+        self.front.clear();
+        self.buckets.fill(NONE);
+        let buckets = buckets(moving.len()).max(self.buckets.len());
+        self.buckets.resize(buckets, NONE);
+        self.occupied.clear(buckets);
+        self.next = first >> self.shift;
+        self.reached = self.reached.wrapping_sub(moved);
+        self.review.from = self.review.from.wrapping_sub(moved);
+        for stream in moving.drain(..) {
+            self.put(stream, self.nodes[stream as usize].distance);
+        }
+        self.moving = moving;
+    }
+
+    /// Moves the base, so that it is before `key` and all others. O(n), once while keys advance by
+    /// 2⁶².
+    #[cold]
+    fn rebase(&mut self, key: u64) {
+        let present = self.nodes.iter().filter(|node| node.before != ABSENT);
+        let mut earliest = key;
+        if let Some(least) = present.map(|node| node.distance).min() {
+            let first = self.base.wrapping_add(least);
+            if first.wrapping_sub(key).cast_signed() < 0 {
+                earliest = first;
+            }
+        }
+        let base = earliest.wrapping_sub(BEHIND);
+        let moved = base.wrapping_sub(self.base);
+        self.base = base;
+        self.rearrange(moved);
+    }
+
+    /// Makes nodes for the streams below `streams`.
+    #[cold]
+    fn enlarge(&mut self, streams: usize) {
+        if streams > self.nodes.len() {
+            self.nodes.resize(streams, Node { distance: 0, after: NONE, before: ABSENT });
+            self.front.clear();
+            let bits = streams.next_power_of_two().ilog2().min(32);
+            self.front.stream_bits = bits;
+            self.front.stream_mask = u32::MAX.checked_shr(32 - bits).unwrap_or(0);
+            self.shift = self.shift.min(WIDEST - self.front.stream_bits);
+            self.rearrange(0);
+        }
+    }
+}
+
+impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
+    fn reserve(&mut self, streams: usize) {
+        self.enlarge(streams);
+        let buckets = buckets(streams);
+        self.buckets.reserve(buckets.saturating_sub(self.buckets.len()));
+        self.occupied.reserve(buckets);
+        self.moving.reserve(streams.saturating_sub(self.moving.len()));
+        self.front.entries.reserve(streams + SERVED + FRONT + FEW);
+        self.backup.reserve(streams);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, stream: u32, rank: K) {
+        let key = rank.bits();
+        if stream as usize >= self.nodes.len() {
+            self.enlarge((stream as usize + 1).max(2 * self.nodes.len()));
+        }
+        let before = self.nodes[stream as usize].before;
+        if before == ABSENT {
+            self.count += 1;
+        } else {
+            self.leave(stream, before);
+        }
+        let mut distance = key.wrapping_sub(self.base);
+        if distance > SPAN {
+            self.nodes[stream as usize].before = ABSENT;
+            self.rebase(key);
+            distance = key.wrapping_sub(self.base);
+        }
+        if self.count == 1 {
+            // The ring, which is empty, may begin anywhere.
+            self.next = distance >> self.shift;
+        }
+        self.put(stream, distance);
+    }
+
+    #[inline]
+    fn remove(&mut self, stream: u32) {
+        let Some(node) = self.nodes.get(stream as usize) else { return };
+        let before = node.before;
+        if before != ABSENT {
+            self.count -= 1;
+            self.leave(stream, before);
+            self.nodes[stream as usize].before = ABSENT;
+        }
+    }
+
+    #[inline(always)]
+    fn first(&mut self) -> Option<u32> {
+        self.first_stream()
+    }
+
+    #[inline(always)]
+    fn after_first(&self, places: usize) -> Option<u32> {
+        let entry = self.front.entries.get(self.front.begin + places)?;
+        Some(self.front.stream(*entry))
+    }
+
+    fn due(&self, _: u64, _: &mut Vec<u32>) {
+        const { assert!(matches!(K::EXPIRY, Expiry::Never)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cmp::Ordering;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Near(u64);
+
+    impl Cyclic for Near {
+        fn bits(self) -> u64 {
+            self.0
+        }
+    }
+
+    impl Ord for Near {
+        fn cmp(&self, other: &Self) -> Ordering {
+            self.0.wrapping_sub(other.0).cast_signed().cmp(&0)
+        }
+    }
+
+    impl PartialOrd for Near {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl Rank for Near {}
+
+    /// Checks that every present stream is in the location that its node tells, and the others in
+    /// none.
+    fn check(calendar: &Calendar<Near>) {
+        let front = &calendar.front.entries[calendar.front.begin..];
+        assert!(front.is_sorted());
+        let in_front = |stream| {
+            let mut held = front.iter().filter(|entry| calendar.front.stream(**entry) == stream);
+            held.next().map(|entry| (calendar.front.distance(*entry), held.count()))
+        };
+        let mut listed = alloc::vec![false; calendar.nodes.len()];
+        for (index, first) in calendar.buckets.iter().enumerate() {
+            let (mut before, mut stream) = (NONE, *first);
+            assert_eq!(calendar.occupied.next(index) == Some(index), stream != NONE);
+            while let Some(node) = calendar.nodes.get(stream as usize) {
+                assert_eq!(node.before, before);
+                let number = node.distance >> calendar.shift;
+                assert_eq!(calendar.index(number), index);
+                assert!(number.wrapping_sub(calendar.next) < calendar.buckets.len() as u64);
+                listed[stream as usize] = true;
+                (before, stream) = (stream, node.after);
+            }
+        }
+        let mut count = 0;
+        for (stream, node) in (0u32..).zip(&calendar.nodes) {
+            let is_in_front = node.before == IN_FRONT;
+            assert_eq!(in_front(stream), is_in_front.then_some((node.distance, 0)), "{stream}");
+            let is_in_backup = node.before == IN_BACKUP;
+            assert_eq!(calendar.backup.contains(stream), is_in_backup, "{stream}");
+            let is_absent = node.before == ABSENT;
+            assert_eq!(listed[stream as usize], !is_in_front & !is_in_backup & !is_absent);
+            count += usize::from(!is_absent);
+        }
+        assert_eq!(calendar.count, count);
+    }
+
+    /// The keys of a reference, and their order.
+    #[derive(Default)]
+    struct Reference(Vec<Option<Near>>);
+
+    impl Reference {
+        fn set(&mut self, stream: u32, key: Option<Near>) {
+            let stream = stream as usize;
+            self.0.resize(self.0.len().max(stream + 1), None);
+            self.0[stream] = key;
+        }
+
+        fn first(&self) -> Option<u32> {
+            let present = (0u32..).zip(&self.0).filter_map(|(stream, key)| Some(((*key)?, stream)));
+            present.min().map(|(_, stream)| stream)
+        }
+    }
+
+    /// A network sorts if it sorts all sequences of two values.
+    #[test]
+    fn the_network_sorts() {
+        for bits in 0..1u32 << FEW {
+            let values: [i64; FEW] = core::array::from_fn(|at| i64::from(bits >> at & 1));
+            let mut expected = values;
+            expected.sort_unstable();
+            assert_eq!(sort_eight(values), expected);
+        }
+    }
+
+    /// One step of a test.
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Serves this many streams; each gets a key this much later, or leaves if 0.
+        Serve(u8, u64),
+        /// Inserts or moves a stream to a key this much after the least.
+        Insert(u32, i64),
+        Remove(u32),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let scale = prop_oneof![Just(0u32), Just(8), Just(20), Just(35), Just(50)];
+        let near = (scale.clone(), 0u64..300).prop_map(|(scale, ahead)| ahead << scale);
+        let any = (scale, -9i64..300).prop_map(|(scale, ahead)| ahead << scale);
+        let step = prop_oneof![
+            3 => (1u8..40, near).prop_map(|(count, ahead)| Step::Serve(count, ahead)),
+            4 => (0u32..120, any).prop_map(|(stream, ahead)| Step::Insert(stream, ahead)),
+            1 => (0u32..120).prop_map(Step::Remove),
+        ];
+        prop::collection::vec(step, 1..100)
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_stream_is_that_of_a_scan(origin in any::<u64>(), steps in steps()) {
+            let mut calendar = Calendar::default();
+            let mut reference = Reference::default();
+            let mut least = origin;
+            for step in steps {
+                match step {
+                    Step::Serve(count, ahead) => {
+                        for _ in 0..count {
+                            let first = reference.first();
+                            prop_assert_eq!(calendar.first(), first);
+                            let Some(first) = first else { break };
+                            prop_assert!(!calendar.backup.is_empty()
+                                || calendar.after_first(0) == Some(first));
+                            least = reference.0[first as usize].unwrap().0;
+                            let key = (ahead > 0).then_some(Near(least.wrapping_add(ahead)));
+                            match key {
+                                Some(key) => calendar.insert(first, key),
+                                None => calendar.remove(first),
+                            }
+                            reference.set(first, key);
+                        }
+                    }
+                    Step::Insert(stream, ahead) => {
+                        let key = Near(least.wrapping_add_signed(ahead));
+                        calendar.insert(stream, key);
+                        reference.set(stream, Some(key));
+                    }
+                    Step::Remove(stream) => {
+                        calendar.remove(stream);
+                        reference.set(stream, None);
+                    }
+                }
+                check(&calendar);
+            }
+        }
+    }
+
+    /// Keys advance by 2⁵⁷ a step and wrap around 150 times. Each is changed or removed every 37
+    /// steps, so keys are less than 2⁶³ apart.
+    #[test]
+    fn the_order_is_that_of_keys_that_wrap_around() {
+        const STREAMS: u32 = 37;
+        let mut random = 1u64;
+        let mut calendar = Calendar::default();
+        let mut reference = Reference::default();
+        let mut now = u64::MAX - 5;
+        for step in 0..20_000u32 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            now = now.wrapping_add(1 << 57);
+            // 7 and 37 have no common divisor: every stream is changed, in another order.
+            let stream = 7 * step % STREAMS;
+            let high = random >> 32;
+            if high.is_multiple_of(4) {
+                calendar.remove(stream);
+                reference.set(stream, None);
+            } else {
+                let key = Near(now.wrapping_add(high % 5).wrapping_sub((high % 3) << 59));
+                calendar.insert(stream, key);
+                reference.set(stream, Some(key));
+            }
+            assert_eq!(calendar.first(), reference.first(), "step {step}");
+        }
+    }
+
+    /// Weights 1 to 7 and 4,000 streams.
+    #[test]
+    fn a_steady_load_is_served_from_the_ring() {
+        const STREAMS: u32 = 4_000;
+        let mut calendar = Calendar::default();
+        calendar.reserve(STREAMS as usize);
+        let ahead = |stream: u32| 1_000_000_000 / u64::from(1 + stream % 7);
+        for stream in 0..STREAMS {
+            calendar.insert(stream, Near(ahead(stream) + u64::from(stream) * 1_001 % 7_919));
+        }
+        let mut now = 0;
+        for _ in 0..100_000 {
+            let first = calendar.first().unwrap();
+            now = calendar.nodes[first as usize].distance;
+            calendar.insert(first, Near(now + ahead(first)));
+        }
+        assert!(now > 0);
+        check(&calendar);
+        // Services are 62,500 apart, so buckets of 2¹⁷ suit. One twice as wide is kept.
+        assert_eq!(calendar.shift, 18);
+        assert_eq!(calendar.backup.len(), 0);
+    }
+}
