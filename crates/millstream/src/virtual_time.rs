@@ -31,38 +31,25 @@ const GRAIN_BITS: u32 = 40;
 const BOUNDARY: u128 = 0x9E_3779_B97F;
 
 /// A point in virtual time.
-// In halves: a `u128` is aligned to 16 bytes, which would enlarge the states that hold tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tag {
-    low: u64,
-    high: u64,
-}
+pub struct Tag(u128);
 
 impl Tag {
     /// Returns the tag with this bit pattern.
-    #[inline(always)]
     pub(crate) const fn from_bits(bits: u128) -> Self {
-        // The lower half.
-        #[allow(clippy::cast_possible_truncation)]
-        let low = bits as u64;
-        Self { low, high: (bits >> 64) as u64 }
-    }
-
-    #[inline(always)]
-    const fn bits(self) -> u128 {
-        (self.high as u128) << 64 | self.low as u128
+        Self(bits)
     }
 
     /// Returns the tag `units` later.
     #[inline]
     pub(crate) fn plus(self, units: u128) -> Self {
-        Self::from_bits(self.bits().wrapping_add(units))
+        Self(self.0.wrapping_add(units))
     }
 
     /// Returns the tag `units` later, or earlier if negative.
     #[inline]
     pub(crate) fn shifted(self, units: i128) -> Self {
-        Self::from_bits(self.bits().wrapping_add_signed(units))
+        Self(self.0.wrapping_add_signed(units))
     }
 
     /// Returns the number of units by which this is after `other`; 0 if it is not.
@@ -73,7 +60,7 @@ impl Tag {
 
     #[inline]
     fn difference(self, other: Self) -> i128 {
-        self.bits().wrapping_sub(other.bits()).cast_signed()
+        self.0.wrapping_sub(other.0).cast_signed()
     }
 
     /// Returns the tag as ranks compare it with near tags.
@@ -81,7 +68,7 @@ impl Tag {
     pub(crate) fn near(self) -> NearTag {
         // Truncates to 64 bits.
         #[allow(clippy::cast_possible_truncation)]
-        NearTag((self.bits().wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
+        NearTag((self.0.wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
     }
 
     /// Returns whether this is not after `other`, at any distance; near tags are compared as
@@ -105,7 +92,7 @@ impl Tag {
     /// Returns the tag as ranks compare it.
     #[inline]
     pub(crate) fn rounded(self) -> Self {
-        Self::from_bits(self.bits().wrapping_add(BOUNDARY) >> GRAIN_BITS << GRAIN_BITS)
+        Self(self.0.wrapping_add(BOUNDARY) >> GRAIN_BITS << GRAIN_BITS)
     }
 }
 
@@ -159,23 +146,47 @@ impl Cyclic for NearTag {
     }
 }
 
+/// A tag in halves: a `u128` is aligned to 16 bytes, which would enlarge states.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Halves {
+    low: u64,
+    high: u64,
+}
+
+impl From<Tag> for Halves {
+    #[inline(always)]
+    fn from(tag: Tag) -> Self {
+        // The lower half.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = tag.0 as u64;
+        Self { low, high: (tag.0 >> 64) as u64 }
+    }
+}
+
+impl From<Halves> for Tag {
+    #[inline(always)]
+    fn from(halves: Halves) -> Self {
+        Self(u128::from(halves.high) << 64 | u128::from(halves.low))
+    }
+}
+
 /// A tag that is kept while its stream may be idle, with the clock's epoch at its creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
-    tag: Tag,
+    tag: Halves,
     epoch: u64,
 }
 
 impl Kept {
     #[inline]
     pub(crate) fn tag(self) -> Tag {
-        self.tag
+        self.tag.into()
     }
 
     /// Returns the kept tag moved by `units`.
     #[inline]
     pub(crate) fn shifted(self, units: i128) -> Self {
-        Self { tag: self.tag.shifted(units), ..self }
+        Self { tag: self.tag().shifted(units).into(), ..self }
     }
 }
 
@@ -230,18 +241,18 @@ impl Clock {
     pub(crate) fn keep(&self, tag: Tag) -> Kept {
         let ahead = tag.since(self.now);
         let tag = if ahead > SPAN { self.now.plus(SPAN) } else { tag };
-        Kept { tag, epoch: self.epoch }
+        Kept { tag: tag.into(), epoch: self.epoch }
     }
 
     /// Returns a kept tag that counts as past.
     pub(crate) fn past(&self) -> Kept {
-        Kept { tag: self.now, epoch: 0 }
+        Kept { tag: self.now.into(), epoch: 0 }
     }
 
     /// Returns the later of `kept` and `floor`, which is not before now.
     #[inline]
     pub(crate) fn later(&self, kept: Kept, floor: Tag) -> Tag {
-        if self.epoch - kept.epoch >= 2 { floor } else { kept.tag.max(floor) }
+        if self.epoch - kept.epoch >= 2 { floor } else { kept.tag().max(floor) }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::catalogue::{DisciplineRow, NEAR};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
-use crate::virtual_time::{Clock, Kept, PerByte, PerNanosecond, Tag};
+use crate::virtual_time::{Clock, Halves, Kept, PerByte, PerNanosecond, Tag};
 
 /// The catalogue row.
 pub(crate) const ROW: DisciplineRow = DisciplineRow {
@@ -61,7 +61,7 @@ pub struct Wf2qPlusState {
     /// F of the packet served last.
     before: Kept,
     /// V when the packet became head-of-line, unless it was queued behind another packet.
-    floor: Option<Tag>,
+    floor: Option<Halves>,
     /// S of the head.
     start: Tag,
     /// F of the head.
@@ -85,7 +85,7 @@ impl Wf2qPlus {
     #[inline]
     fn stamp(&self, state: &mut Wf2qPlusState, head: Head) {
         state.start = match state.floor {
-            Some(floor) => self.clock.later(state.before, floor),
+            Some(floor) => self.clock.later(state.before, floor.into()),
             None => state.before.tag(),
         };
         let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
@@ -134,7 +134,7 @@ impl Discipline for Wf2qPlus {
         (): (),
         how: Activation,
     ) {
-        state.floor = (how != Activation::Next).then(|| self.clock.now());
+        state.floor = (how != Activation::Next).then(|| self.clock.now().into());
         self.stamp(state, head);
     }
 
