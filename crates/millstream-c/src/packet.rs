@@ -2,7 +2,7 @@
 
 use millstream::aqm::Ecn;
 use millstream::flow_queue::Flow;
-use millstream::{Departure, Event, Traffic};
+use millstream::{Departure, Event, StreamCounters};
 
 use crate::status::{MS_ERROR_RANGE, Status};
 
@@ -175,9 +175,9 @@ impl Losses {
 }
 
 impl Counters {
-    /// Returns the counters of a stream, of whose packets `sent_bytes` bytes were sent.
-    pub(crate) fn of(traffic: Traffic, sent_bytes: u64, losses: Losses) -> Self {
-        let Traffic { arrived, waiting, waiting_bytes } = traffic;
+    /// Returns the counters of a stream that has sent `sent_bytes` bytes.
+    pub(crate) fn of(counters: StreamCounters, sent_bytes: u64, losses: Losses) -> Self {
+        let StreamCounters { arrived, waiting, waiting_bytes } = counters;
         let Losses { late, full, aqm, bytes, missed, violations } = losses;
         let waiting = u64::from(waiting);
         Self {

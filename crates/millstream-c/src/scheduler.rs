@@ -46,7 +46,7 @@ pub struct Scheduler {
 
 /// What the engine reports.
 struct Records {
-    /// What was sent of each stream, bytes.
+    /// Bytes sent by stream.
     sent_bytes: Box<[u64]>,
     losses: Box<[Losses]>,
     /// The packets of each stream outside its flows that must be marked when they leave; empty if
@@ -275,7 +275,7 @@ impl Scheduler {
     /// Passes a checked packet to the engine at the current time.
     fn accept(&mut self, packet: &Packet) -> Result<Status, Status> {
         let (stream, flow) = (StreamId(packet.stream), packet.flow()?);
-        let number = self.engine.traffic(stream).ok_or(MS_ERROR_INTERNAL)?.arrived;
+        let number = self.engine.counters(stream).ok_or(MS_ERROR_INTERNAL)?.arrived;
         self.records.arriving = Some((stream, number));
         self.records.refused = None;
         let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
@@ -378,8 +378,8 @@ impl Scheduler {
     pub(crate) fn counters(&self, stream: u32) -> Result<Counters, Status> {
         let stream = self.stream(stream)?;
         let Records { sent_bytes, losses, .. } = &self.records;
-        let traffic = self.engine.traffic(stream).ok_or(MS_ERROR_INTERNAL)?;
-        Ok(Counters::of(traffic, sent_bytes[stream.index()], losses[stream.index()]))
+        let counters = self.engine.counters(stream).ok_or(MS_ERROR_INTERNAL)?;
+        Ok(Counters::of(counters, sent_bytes[stream.index()], losses[stream.index()]))
     }
 
     pub(crate) fn streams(&self) -> usize {

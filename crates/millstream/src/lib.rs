@@ -56,7 +56,7 @@ pub use discipline::{
 pub use gate::CREDIT_BYTES;
 pub use hilq::{Accesses, Hilq, Memory, Rejected, Sizes};
 pub use link::{Framing, Link};
-pub use packet::{Departure, Event, Packet, StreamId, Traffic};
+pub use packet::{Departure, Event, Packet, StreamCounters, StreamId};
 pub use scheduler::Scheduler;
 pub use selector::Observer;
 pub use structure::{Calendar, DualHeap, Heap, IndexedHeap, Ring, Scan, Structure, WinnerTree};

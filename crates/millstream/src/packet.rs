@@ -74,9 +74,9 @@ impl Event {
     }
 }
 
-/// The packets of a stream that came and those that wait.
+/// The arrivals and the backlog of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct StreamCounters {
     /// The packets that arrived, dropped ones included.
     pub arrived: u64,
     /// The packets that wait.

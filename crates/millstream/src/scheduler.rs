@@ -9,7 +9,7 @@ use crate::discipline::{Activation, Discipline, DwcsOptions, Head, Waiting};
 use crate::flow_queue::{Flow, FlowPacket};
 use crate::gate::EligibilityGates;
 use crate::link::Link;
-use crate::packet::{Departure, Event, Packet, StreamId, Traffic};
+use crate::packet::{Departure, Event, Packet, StreamCounters, StreamId};
 use crate::queue::Queues;
 use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use crate::stream_flows::StreamFlows;
@@ -477,10 +477,10 @@ impl<S: Select> Scheduler<S> {
     /// # Panics
     /// Panics if `stream` was not added to this scheduler.
     #[must_use]
-    pub fn traffic(&self, stream: StreamId) -> Traffic {
+    pub fn counters(&self, stream: StreamId) -> StreamCounters {
         let Waiting { packets, bytes, .. } = self.backlog(stream);
         let arrived = self.store.queues.arrivals(stream);
-        Traffic { arrived, waiting: packets, waiting_bytes: bytes }
+        StreamCounters { arrived, waiting: packets, waiting_bytes: bytes }
     }
 
     /// Returns the number of packets waiting in all streams.

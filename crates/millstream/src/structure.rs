@@ -8,7 +8,7 @@
 //! | [`Scan`] | O(1) | O(n) | O(n) | the reference implementation; up to 16 streams |
 //! | [`Heap`] | O(log n) | O(1) | O(1) + O(due) | more streams |
 //! | [`WinnerTree`] | O(log n) | O(1) | – | near tags: faster than the heap |
-//! | [`Calendar`] | O(1) | O(1) | – | near tags: more than 128 streams |
+//! | [`Calendar`] | O(1) expected, O(log n) | the same | – | near tags: more than 128 streams |
 //! | [`Ring`] | O(1) | O(1) | – | disciplines that take turns |
 //! | [`DualHeap`] | O(log n) | O(log n) amortised | O(1) + O(due) | the Co-processor paper's form |
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::contract::{Contract, ContractError};
 use crate::flow_queue::Flow;
-use crate::packet::{Departure, Packet, StreamId, Traffic};
+use crate::packet::{Departure, Packet, StreamCounters, StreamId};
 use crate::scheduler::Scheduler;
 use crate::selector::{Observer, Select};
 
@@ -100,10 +100,10 @@ pub trait DynScheduler {
     /// See [`Scheduler::total_waiting`].
     fn total_waiting(&self) -> u64;
 
-    /// See [`Scheduler::traffic`]. Returns `None` if the scheduler does not support it: `hilq`, and
-    /// trees of classes.
+    /// See [`Scheduler::counters`]. Returns `None` if the scheduler does not support it: `hilq`,
+    /// and trees of classes.
     #[must_use]
-    fn traffic(&self, stream: StreamId) -> Option<Traffic> {
+    fn counters(&self, stream: StreamId) -> Option<StreamCounters> {
         let _ = stream;
         None
     }
@@ -185,7 +185,7 @@ impl<S: Select> DynScheduler for Scheduler<S> {
         Scheduler::total_waiting(self)
     }
 
-    fn traffic(&self, stream: StreamId) -> Option<Traffic> {
-        Some(Scheduler::traffic(self, stream))
+    fn counters(&self, stream: StreamId) -> Option<StreamCounters> {
+        Some(Scheduler::counters(self, stream))
     }
 }

@@ -11,9 +11,10 @@
 //! occupied bucket. So a stream is ordered only among the few of its bucket, and the next streams
 //! are known before the first one has its new key: in a tree or heap they are not.
 //!
-//! Buckets are so wide, a power of two, that [`EACH`] streams are served from one on average.
-//! Operations take constant time, unless many keys are equal or far from the others; then they take
-//! the time of a sort or a winner tree.
+//! The width of buckets is a power of two and adapts to the keys: on average
+//! [`STREAMS_PER_BUCKET`] streams are served from a bucket. Operations then take constant time on
+//! average. If many keys are equal, or many are outside the ring, all streams are in the winner
+//! tree, and a ring is tried again from time to time.
 //!
 //! Keys wrap around; the calendar holds their distances from `base`.
 
@@ -25,24 +26,30 @@ use super::{Bitmap, Structure, WinnerTree};
 use crate::discipline::{Expiry, Rank};
 
 /// The number of streams that a bucket should have when it is served.
-const EACH: u64 = 4;
+const STREAMS_PER_BUCKET: u64 = 4;
 
 /// The minimum number of buckets.
-const FEWEST: usize = 1 << 8;
+const MIN_BUCKETS: usize = 1 << 8;
 
 /// The maximum number of buckets, that of the bitmap.
-const MOST: usize = 1 << 24;
+const MAX_BUCKETS: usize = 1 << 24;
 
 /// The greatest sum of a bucket's `shift` and the bits of a stream's number: an entry of the front
 /// holds both, with a sign.
-const WIDEST: u32 = 62;
+const ENTRY_BITS: u32 = 62;
 
-/// The minimum number of services between two reviews of the width.
-const REVIEWED: u32 = 1024;
+/// The minimum number of services between two reviews.
+const REVIEW_INTERVAL: u64 = 1024;
 
-/// The number of streams in the front from which it takes no further bucket: so many are known
-/// before they are served.
+/// The number of streams in the front from which it takes no further bucket. They are known before
+/// they are served.
 const AHEAD: usize = 8;
+
+/// The greatest number of streams that the front takes from a bucket.
+const TAKEN: usize = 64;
+
+/// The binary logarithm of the greatest factor by which attempts with a ring become rarer.
+const MAX_BACKOFF: u32 = 6;
 
 /// The greatest number of streams in the front with which another one is inserted there.
 const FRONT: usize = 32;
@@ -51,7 +58,7 @@ const FRONT: usize = 32;
 const SERVED: usize = 64;
 
 /// The number of entries that the network sorts.
-const FEW: usize = 8;
+const NETWORK: usize = 8;
 
 /// No stream: the end of a list.
 const NONE: u32 = u32::MAX;
@@ -66,7 +73,7 @@ const IN_BACKUP: u32 = u32::MAX - 3;
 struct Node {
     distance: u64,
     after: u32,
-    /// The previous stream of the list, [`NONE`] for the first, or another location.
+    /// The previous stream of the list, [`NONE`] for the first, or the location if it is no bucket.
     before: u32,
 }
 
@@ -97,6 +104,8 @@ pub struct Calendar<K> {
     backup: WinnerTree<Key>,
     /// Number of streams.
     count: usize,
+    /// All streams are in the backup: a ring did not suit their keys.
+    is_tree: bool,
     /// The distance of the stream that was served last.
     reached: u64,
     review: Review,
@@ -116,15 +125,19 @@ struct Front {
     stream_mask: u32,
 }
 
-/// What a review of the width is based on.
+/// What a review is based on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Review {
     /// Services since the last review.
-    served: u32,
-    /// Insertions beyond the reach of front and ring.
-    outside: u32,
+    served: u64,
+    /// Streams that were put into the backup since then.
+    outside: u64,
     /// `reached` at the last review.
     from: u64,
+    /// The last review has rearranged a ring that did not suit.
+    is_trial: bool,
+    /// The binary logarithm of the factor by which the next attempt with a ring is later.
+    backoff: u32,
 }
 
 impl Front {
@@ -224,7 +237,7 @@ impl<K> Default for Calendar<K> {
     fn default() -> Self {
         let mut calendar = Self {
             nodes: Vec::new(),
-            buckets: alloc::vec![NONE; FEWEST],
+            buckets: alloc::vec![NONE; MIN_BUCKETS],
             occupied: Bitmap::default(),
             shift: 0,
             base: 0,
@@ -232,19 +245,20 @@ impl<K> Default for Calendar<K> {
             front: Front::default(),
             backup: WinnerTree::default(),
             count: 0,
+            is_tree: false,
             reached: 0,
             review: Review::default(),
             moving: Vec::new(),
             key: PhantomData,
         };
-        calendar.occupied.clear(FEWEST);
+        calendar.occupied.clear(MIN_BUCKETS);
         calendar
     }
 }
 
 /// Returns the number of buckets for this number of streams.
 fn buckets(streams: usize) -> usize {
-    (2 * streams).next_power_of_two().clamp(FEWEST, MOST)
+    (2 * streams).next_power_of_two().clamp(MIN_BUCKETS, MAX_BUCKETS)
 }
 
 impl<K> Calendar<K> {
@@ -285,10 +299,11 @@ impl<K> Calendar<K> {
     #[inline(never)]
     fn put_outside(&mut self, stream: u32, distance: u64) {
         let number = distance >> self.shift;
-        let mut location = IN_BACKUP;
         if number < self.next {
             if self.front.insert(distance, stream) {
-                location = IN_FRONT;
+                let node = &mut self.nodes[stream as usize];
+                (node.distance, node.before) = (distance, IN_FRONT);
+                return;
             }
         } else {
             // The ring may begin at the first stream.
@@ -298,12 +313,19 @@ impl<K> Calendar<K> {
                 return self.link(stream, distance, self.index(number));
             }
         }
-        let node = &mut self.nodes[stream as usize];
-        (node.distance, node.before) = (distance, location);
-        if location == IN_BACKUP {
-            self.review.outside = self.review.outside.saturating_add(1);
-            self.backup.insert(stream, Key(distance));
+        self.insert_backup(stream, distance);
+        if self.needs_review() {
+            self.review();
         }
+    }
+
+    /// Inserts a stream into the backup, or moves it there.
+    #[inline]
+    fn insert_backup(&mut self, stream: u32, distance: u64) {
+        let node = &mut self.nodes[stream as usize];
+        (node.distance, node.before) = (distance, IN_BACKUP);
+        self.review.outside += 1;
+        self.backup.insert(stream, Key(distance));
     }
 
     /// Returns the bucket of the first stream; the last number if there is none.
@@ -321,12 +343,18 @@ impl<K> Calendar<K> {
             && let Some(first) = self.front.first()
             && self.front.stream(first) == stream
         {
-            self.reached = self.front.distance(first);
-            self.review.served += 1;
+            self.served(self.front.distance(first));
             self.front.begin += 1;
         } else {
             self.leave_elsewhere(stream, before);
         }
+    }
+
+    /// Counts a service at `distance`.
+    #[inline(always)]
+    fn served(&mut self, distance: u64) {
+        self.reached = distance;
+        self.review.served += 1;
     }
 
     /// Takes a stream that is not the first of the front.
@@ -334,8 +362,7 @@ impl<K> Calendar<K> {
         let Node { distance, after, .. } = self.nodes[stream as usize];
         if before == IN_BACKUP {
             if self.backup.first() == Some(stream) {
-                self.reached = distance;
-                self.review.served += 1;
+                self.served(distance);
             }
             return self.backup.remove(stream);
         }
@@ -396,8 +423,8 @@ impl<K> Calendar<K> {
         self.occupied.unset(index);
         let begin = self.front.entries.len();
         let mut stream = core::mem::replace(&mut self.buckets[index], NONE);
-        let mut few = [i64::MAX; FEW];
-        for count in 0..FEW {
+        let mut few = [i64::MAX; NETWORK];
+        for count in 0..NETWORK {
             let Some(node) = self.nodes.get_mut(stream as usize) else {
                 self.front.entries.extend_from_slice(&sort_eight(few));
                 self.front.entries.truncate(begin + count);
@@ -411,16 +438,21 @@ impl<K> Calendar<K> {
     }
 
     /// Moves a bucket of at least eight streams to the end of the front: `few`, `stream` and those
-    /// after it.
+    /// after it. If there are too many, the last ones are moved to the backup.
     #[cold]
-    fn take_many(&mut self, few: [i64; FEW], mut stream: u32) {
+    fn take_many(&mut self, few: [i64; NETWORK], mut stream: u32) {
         let begin = self.front.entries.len();
         self.front.entries.extend_from_slice(&few);
         while let Some(node) = self.nodes.get_mut(stream as usize) {
-            node.before = IN_FRONT;
-            let entry = self.front.entry(node.distance, stream);
-            self.front.entries.push(entry);
-            stream = node.after;
+            let (distance, after) = (node.distance, node.after);
+            if self.front.entries.len() - begin < TAKEN {
+                node.before = IN_FRONT;
+                let entry = self.front.entry(distance, stream);
+                self.front.entries.push(entry);
+            } else {
+                self.insert_backup(stream, distance);
+            }
+            stream = after;
         }
         self.front.entries[begin..].sort_unstable();
     }
@@ -436,6 +468,9 @@ impl<K> Calendar<K> {
     /// Returns the first stream.
     #[inline(always)]
     fn first_stream(&mut self) -> Option<u32> {
+        if self.is_tree {
+            return self.backup.first();
+        }
         if self.front.len() < AHEAD {
             self.top_up();
         }
@@ -449,21 +484,39 @@ impl<K> Calendar<K> {
 
     #[inline(always)]
     fn needs_review(&self) -> bool {
-        let Review { served, outside, .. } = self.review;
-        served >= REVIEWED && served as usize + outside as usize >= self.count
+        let Review { served, outside, backoff, .. } = self.review;
+        if served < REVIEW_INTERVAL {
+            return false;
+        }
+        // A review may visit all of these.
+        let visited = self.nodes.len().max(self.buckets.len() / 4) as u64;
+        if self.is_tree { served >= visited << backoff } else { served + outside >= visited }
     }
 
-    /// Adopts another width if the streams that were served suggest it.
+    /// Adopts another width if the streams that were served suggest it, or a tree instead of a ring
+    /// that does not suit.
     #[cold]
     fn review(&mut self) {
-        let Review { served, outside, from } = self.review;
-        let each = self.reached.saturating_sub(from) / u64::from(served.max(1));
-        let shift = each.saturating_mul(EACH).checked_ilog2().unwrap_or(0);
-        if shift.abs_diff(self.shift) > 1 || outside > served / 4 {
-            self.shift = shift.min(WIDEST - self.front.stream_bits);
+        let Review { served, outside, from, is_trial, mut backoff } = self.review;
+        let advanced = self.reached.wrapping_sub(from).cast_signed().max(0).cast_unsigned();
+        let wide = (advanced / served.max(1)).saturating_mul(STREAMS_PER_BUCKET);
+        let shift = wide.checked_ilog2().unwrap_or(0).min(ENTRY_BITS - self.front.stream_bits);
+        let suits = outside <= served / 4;
+        let mut rearranges = shift.abs_diff(self.shift) > 1;
+        if self.is_tree {
+            (self.is_tree, rearranges) = (false, true);
+        } else if suits {
+            backoff = 0;
+        } else {
+            (self.is_tree, rearranges) = (is_trial, true);
+            backoff = (backoff + u32::from(is_trial)).min(MAX_BACKOFF);
+        }
+        if rearranges {
+            self.shift = shift;
             self.rearrange(0);
         }
-        self.review = Review { served: 0, outside: 0, from: self.reached };
+        let is_trial = rearranges && !suits;
+        self.review = Review { from: self.reached, is_trial, backoff, ..Review::default() };
     }
 
     /// Moves the base by `moved` and reinserts every stream. O(n).
@@ -490,7 +543,13 @@ impl<K> Calendar<K> {
         self.reached = self.reached.wrapping_sub(moved);
         self.review.from = self.review.from.wrapping_sub(moved);
         for stream in moving.drain(..) {
-            self.put(stream, self.nodes[stream as usize].distance);
+            let distance = self.nodes[stream as usize].distance;
+            let number = distance >> self.shift;
+            if !self.is_tree && number - self.next < buckets as u64 {
+                self.link(stream, distance, self.index(number));
+            } else {
+                self.insert_backup(stream, distance);
+            }
         }
         self.moving = moving;
     }
@@ -513,6 +572,15 @@ impl<K> Calendar<K> {
         self.rearrange(moved);
     }
 
+    /// Begins at `distance`, where the first stream is inserted.
+    #[inline]
+    fn restart(&mut self, distance: u64) {
+        // The front, the ring and the backup are empty.
+        self.next = distance >> self.shift;
+        self.reached = distance;
+        (self.review.from, self.review.served, self.review.outside) = (distance, 0, 0);
+    }
+
     /// Makes nodes for the streams below `streams`.
     #[cold]
     fn enlarge(&mut self, streams: usize) {
@@ -522,7 +590,7 @@ impl<K> Calendar<K> {
             let bits = streams.next_power_of_two().ilog2().min(32);
             self.front.stream_bits = bits;
             self.front.stream_mask = u32::MAX.checked_shr(32 - bits).unwrap_or(0);
-            self.shift = self.shift.min(WIDEST - self.front.stream_bits);
+            self.shift = self.shift.min(ENTRY_BITS - self.front.stream_bits);
             self.rearrange(0);
         }
     }
@@ -535,7 +603,7 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
         self.buckets.reserve(buckets.saturating_sub(self.buckets.len()));
         self.occupied.reserve(buckets);
         self.moving.reserve(streams.saturating_sub(self.moving.len()));
-        self.front.entries.reserve(streams + SERVED + FRONT + FEW);
+        self.front.entries.reserve(SERVED + AHEAD + TAKEN + FRONT + NETWORK);
         self.backup.reserve(streams);
     }
 
@@ -545,23 +613,36 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
         if stream as usize >= self.nodes.len() {
             self.enlarge((stream as usize + 1).max(2 * self.nodes.len()));
         }
-        let before = self.nodes[stream as usize].before;
+        let Node { distance: last, before, .. } = self.nodes[stream as usize];
         if before == ABSENT {
             self.count += 1;
-        } else {
+            if self.count == 1 {
+                self.restart(key.wrapping_sub(self.base));
+            }
+        } else if !self.is_tree {
             self.leave(stream, before);
+        } else if self.backup.first() == Some(stream) {
+            self.served(last);
         }
         let mut distance = key.wrapping_sub(self.base);
         if distance > SPAN {
+            if self.is_tree {
+                self.backup.remove(stream);
+            }
             self.nodes[stream as usize].before = ABSENT;
             self.rebase(key);
             distance = key.wrapping_sub(self.base);
+            if self.count == 1 {
+                self.restart(distance);
+            }
         }
-        if self.count == 1 {
-            // The ring, which is empty, may begin anywhere.
-            self.next = distance >> self.shift;
+        if !self.is_tree {
+            return self.put(stream, distance);
         }
-        self.put(stream, distance);
+        self.insert_backup(stream, distance);
+        if self.needs_review() {
+            self.review();
+        }
     }
 
     #[inline]
@@ -675,8 +756,8 @@ mod tests {
     /// A network sorts if it sorts all sequences of two values.
     #[test]
     fn the_network_sorts() {
-        for bits in 0..1u32 << FEW {
-            let values: [i64; FEW] = core::array::from_fn(|at| i64::from(bits >> at & 1));
+        for bits in 0..1u32 << NETWORK {
+            let values: [i64; NETWORK] = core::array::from_fn(|at| i64::from(bits >> at & 1));
             let mut expected = values;
             expected.sort_unstable();
             assert_eq!(sort_eight(values), expected);
@@ -771,26 +852,58 @@ mod tests {
         }
     }
 
-    /// Weights 1 to 7 and 4,000 streams.
-    #[test]
-    fn a_steady_load_is_served_from_the_ring() {
-        const STREAMS: u32 = 4_000;
+    const STREAMS: u32 = 4_000;
+
+    /// The distance of a stream's next key under weights 1 to 7. Services are 62,500 apart.
+    fn spread(stream: u32) -> u64 {
+        1_000_000_000 / u64::from(1 + stream % 7)
+    }
+
+    /// Returns a calendar of [`STREAMS`] streams after 400,000 services from `origin` on. Stream 0
+    /// is far behind the others, and these begin in so many phases.
+    fn loaded(origin: u64, ahead: fn(u32) -> u64, phases: u32) -> Calendar<Near> {
         let mut calendar = Calendar::default();
         calendar.reserve(STREAMS as usize);
-        let ahead = |stream: u32| 1_000_000_000 / u64::from(1 + stream % 7);
-        for stream in 0..STREAMS {
-            calendar.insert(stream, Near(ahead(stream) + u64::from(stream) * 1_001 % 7_919));
+        calendar.insert(0, Near(origin + (1 << 60)));
+        for stream in 1..STREAMS {
+            let phase = u64::from(stream * 2_503 % phases);
+            calendar.insert(stream, Near(origin + ahead(stream) / u64::from(phases) * phase));
         }
-        let mut now = 0;
-        for _ in 0..100_000 {
+        serve(&mut calendar, ahead);
+        calendar
+    }
+
+    /// Serves 400,000 streams.
+    fn serve(calendar: &mut Calendar<Near>, ahead: fn(u32) -> u64) {
+        let mut last = (0, 0);
+        for _ in 0..400_000 {
             let first = calendar.first().unwrap();
-            now = calendar.nodes[first as usize].distance;
-            calendar.insert(first, Near(now + ahead(first)));
+            let now = calendar.nodes[first as usize].distance;
+            assert!(last < (now, first), "{last:?} {now} {first}");
+            last = (now, first);
+            calendar.insert(first, Near(calendar.base.wrapping_add(now) + ahead(first)));
         }
-        assert!(now > 0);
-        check(&calendar);
-        // Services are 62,500 apart, so buckets of 2¹⁷ suit. One twice as wide is kept.
-        assert_eq!(calendar.shift, 18);
-        assert_eq!(calendar.backup.len(), 0);
+        check(calendar);
+    }
+
+    #[test]
+    fn a_ring_suits_streams_whose_keys_are_spread() {
+        for origin in [0, 1 << 50, 1 << 61] {
+            let calendar = loaded(origin, spread, 4_099);
+            assert!(!calendar.is_tree);
+            // 2¹⁷ is the width for 62,500; one twice as wide is kept.
+            assert!(calendar.shift.abs_diff(17) <= 1, "{origin} {}", calendar.shift);
+            assert_eq!(calendar.backup.len(), 1, "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_tree_suits_equal_keys_until_they_are_spread() {
+        let mut calendar = loaded(0, spread, 1);
+        assert!(calendar.is_tree);
+        serve(&mut calendar, |stream| 1_000_000_000 + u64::from(stream * 2_503 % 4_099) * 9_973);
+        serve(&mut calendar, spread);
+        assert!(!calendar.is_tree);
+        assert_eq!(calendar.backup.len(), 1);
     }
 }

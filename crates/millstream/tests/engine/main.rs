@@ -16,6 +16,7 @@ mod hilq;
 mod hilq_exact;
 mod laws;
 mod managed;
+mod many_streams;
 mod minbw;
 mod reports;
 mod support;
