@@ -11,6 +11,7 @@
 //! network partition has healed, the server that adopted it later yields. Each server decides on
 //! its own which clients it admits.
 
+pub(crate) mod browsers;
 pub(crate) mod fuzzing;
 mod membership;
 mod seal;
@@ -65,7 +66,8 @@ const MAX_RECENT_STARTS: usize = 4_096;
 /// The most streams in a status message.
 const MAX_TITLES: usize = 512;
 
-/// The status message of a server.
+/// The status message of a server. Behind it follows the origin of its pages, if it has any: a
+/// server of an earlier version does not read and does not send it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Status {
     /// The digest of what all servers must share: stream names, packetized files and contracts.
@@ -97,6 +99,8 @@ struct Member {
     /// The member's run and the number of its last datagram.
     last: (Run, u64),
     status: Option<Status>,
+    /// The origin of its pages, also after its death.
+    origin: Option<String>,
     /// The tracks of the member's sessions.
     sessions: BTreeMap<SessionKey, ReportedSession>,
 }
@@ -145,6 +149,8 @@ pub(crate) struct Cluster {
     pub(crate) socket: UdpSocket,
     me: SocketAddr,
     rtsp: SocketAddr,
+    /// The origin of this server's pages, if browsers reach them.
+    origin: Option<String>,
     catalogue: [u8; 32],
     seal: Seal,
     membership: Membership,
@@ -169,7 +175,8 @@ impl std::fmt::Debug for Cluster {
 
 impl Cluster {
     /// Joins the cluster. The other servers need not run yet; all share the secret in
-    /// `secret_file`. This server's RTSP listener is at `rtsp`.
+    /// `secret_file`. This server's RTSP listener is at `rtsp`, and browsers reach its pages at
+    /// `origin`.
     ///
     /// # Errors
     /// Fails if the secret cannot be read or users other than its owner may read it, or the port is
@@ -179,6 +186,7 @@ impl Cluster {
         secret_file: &Path,
         library: &Library,
         rtsp: SocketAddr,
+        origin: Option<String>,
     ) -> Result<Self, MediaError> {
         let secret = secret(secret_file)?;
         let me = cluster.listen;
@@ -195,12 +203,14 @@ impl Cluster {
             differs: false,
             last: (Run::default(), 0),
             status: None,
+            origin: None,
             sessions: BTreeMap::new(),
         };
         Ok(Self {
             socket,
             me,
             rtsp: cluster.address.unwrap_or(rtsp),
+            origin,
             catalogue: catalogue(library),
             membership: Membership::new(me, seal.run.began_ns, seed, cluster.dead_after_ns),
             seal,
@@ -354,8 +364,8 @@ impl Cluster {
             free_sessions: self.free_sessions.iter().take(MAX_TITLES).copied().collect(),
         };
         let mut buffer = [0; 2 * PAYLOAD];
-        let status =
-            postcard::to_slice(&status, &mut buffer).map(|s| s.to_vec()).unwrap_or_default();
+        let status = postcard::to_slice(&(&status, &self.origin), &mut buffer);
+        let status = status.map(|status| status.to_vec()).unwrap_or_default();
         let alive: Vec<SocketAddr> =
             self.members.iter().filter(|m| m.alive).map(|m| m.address).collect();
         for to in alive {
@@ -393,22 +403,38 @@ impl Cluster {
         title: usize,
         full: bool,
     ) -> Option<SocketAddr> {
+        let best = self.roomiest(library, sessions, title, full, |_| true)?;
+        best.status.as_ref().map(|status| status.rtsp)
+    }
+
+    /// Returns the server to which a new client of `title` is redirected, of those for which
+    /// `serves` holds. `full` is that of [`redirect_target`](Self::redirect_target).
+    fn roomiest(
+        &mut self,
+        library: &Library,
+        sessions: &mut Sessions,
+        title: usize,
+        full: bool,
+        serves: impl Fn(&Member) -> bool,
+    ) -> Option<&Member> {
         self.update_free_sessions(library, sessions);
         let here = self.free_sessions.get(title).copied().unwrap_or(0);
         if full && here > 0 {
             return None;
         }
-        let there = self.members.iter_mut().filter(|member| member.alive);
-        let there = there.filter_map(|member| Some((member.address, member.status.as_mut()?)));
-        let room = |status: &Status| status.free_sessions.get(title).copied().unwrap_or(0);
-        let (_, best) = there.max_by_key(|(address, status)| (room(status), Reverse(*address)))?;
-        if room(best) <= here {
+        let room = |member: &Member| {
+            let free = &member.status.as_ref()?.free_sessions;
+            Some(free.get(title).copied().unwrap_or(0))
+        };
+        let there = self.members.iter_mut().filter(|member| member.alive && serves(member));
+        let best = there.max_by_key(|member| (room(member), Reverse(member.address)))?;
+        if room(best)? <= here {
             return None;
         }
         // Holds until its next status: simultaneous clients must not all be redirected there.
-        best.free_sessions[title] -= 1;
+        best.status.as_mut()?.free_sessions[title] -= 1;
         sessions.moves.redirected += 1;
-        Some(best.rtsp)
+        Some(best)
     }
 
     /// Returns the RTSP address of the other server that plays session `id` to the client at
@@ -515,13 +541,10 @@ impl Cluster {
     /// hash of session and address: all servers compute the same ranks, and sessions spread
     /// (rendezvous hashing; Thaler and Ravishankar, 1998).
     fn takeover_rank(&self, id: u64) -> u64 {
-        let weight = |address: SocketAddr| {
-            let text = format!("{id:016x} {address}");
-            <[u8; 32]>::from(Sha256::digest(text.as_bytes()))
-        };
-        let mine = weight(self.me);
+        let id = format!("{id:016x}");
+        let mine = weight(&id, self.me);
         let others = self.members.iter().filter(|m| m.alive && m.status.is_some());
-        others.filter(|member| weight(member.address) < mine).count() as u64
+        others.filter(|member| weight(&id, member.address) < mine).count() as u64
     }
 }
 
@@ -532,14 +555,16 @@ impl Member {
     }
 
     fn take_status(&mut self, payload: &[u8], catalogue: [u8; 32]) {
-        let Ok(status) = postcard::from_bytes::<Status>(payload) else { return };
+        let Ok((status, rest)) = postcard::take_from_bytes::<Status>(payload) else { return };
         if status.catalogue != catalogue {
             if !std::mem::replace(&mut self.differs, true) {
                 eprintln!("cluster: {} has different streams, contracts or packets", self.address);
             }
             self.status = None;
+            self.origin = None;
             return;
         }
+        self.origin = browsers::parse_origin(rest);
         // A session absent from the last two complete rounds is over.
         self.sessions.retain(|_, reported| reported.round + 2 >= status.rounds);
         self.status = Some(status);
@@ -569,6 +594,12 @@ impl Member {
         }
         starts
     }
+}
+
+/// Returns the weight of a server for a client: servers in the order of their weights are the
+/// client's order of servers.
+fn weight(client: &str, address: SocketAddr) -> [u8; 32] {
+    Sha256::digest(format!("{client} {address}").as_bytes()).into()
 }
 
 /// Returns the digest of what all servers must share.

@@ -21,6 +21,8 @@ pub(crate) struct HttpRequest {
     pub(crate) target: String,
     pub(crate) host: String,
     pub(crate) origin: Option<String>,
+    /// Whether a browser asks whether a page of another origin may send a request.
+    pub(crate) is_preflight: bool,
     pub(crate) content_type: String,
     pub(crate) authorization: Option<String>,
     pub(crate) body: Vec<u8>,
@@ -105,6 +107,7 @@ fn reason(status: u16) -> &'static str {
         200 => "OK",
         201 => "Created",
         204 => "No Content",
+        307 => "Temporary Redirect",
         400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",
@@ -168,6 +171,8 @@ pub(crate) fn parse(input: &[u8], header_bytes: usize) -> Parsed {
         target: request.path.unwrap_or_default().to_owned(),
         host: first("Host").unwrap_or_default(),
         origin: first("Origin"),
+        is_preflight: request.method == Some("OPTIONS")
+            && values("Access-Control-Request-Method").next().is_some(),
         content_type: first("Content-Type").unwrap_or_default(),
         authorization: first("Authorization"),
         body: body.to_vec(),

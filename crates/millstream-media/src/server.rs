@@ -195,7 +195,7 @@ impl MediaServer {
         let prepared = Prepared::open(&library, scenario)?;
         let (found, region) = (prepared.is_running(), prepared.resources.region);
         let rtsp = listeners.rtsp.address;
-        let cluster = ClusterTasks::join(scenario, &library, rtsp, registry, region)?;
+        let cluster = ClusterTasks::join(scenario, &library, rtsp, webrtc, registry, region)?;
         let mut recorder = Recorder::open(scenario, &library.live)?;
         let on_demand = library.live.iter().filter_map(|live| live.on_demand.as_ref());
         let on_demand: Vec<_> = on_demand.map(|on_demand| &on_demand.command[..]).collect();

@@ -15,6 +15,7 @@
 //! Library: str0m, which has no socket, clock or thread. Without the cargo feature `webrtc`, a
 //! stand-in rejects the key `webrtc`.
 
+mod alternates;
 pub(crate) mod handler;
 mod offer;
 #[cfg_attr(not(feature = "webrtc"), path = "webrtc/absent.rs")]

@@ -21,6 +21,7 @@ mod flow_hash;
 mod mark;
 mod media;
 mod network;
+mod origin;
 mod overhead;
 mod parse;
 mod router;
@@ -49,6 +50,7 @@ pub use millstream_traffic::{Filter, FilterError, FilterInstruction};
 pub use network::{
     Adaptive, CongestionControl, Direction, Echo, Hop, LossRecovery, Network, Tcp, Web,
 };
+pub use origin::is_origin;
 pub use overhead::parse_overhead;
 pub use router::{
     FlowBy, HostBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop,

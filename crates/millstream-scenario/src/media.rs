@@ -192,6 +192,9 @@ pub struct Cluster {
     pub secret: PathBuf,
     /// The RTSP address to which other members redirect clients; `None` is [`Media::listen`].
     pub address: Option<SocketAddr>,
+    /// The origin at which browsers reach [`Media::webrtc`], as
+    /// [`is_origin`](crate::is_origin) accepts it; `None` is that of its address.
+    pub origin: Option<String>,
     /// The approximate silence after which the members declare a server dead, ns.
     pub dead_after_ns: u64,
 }

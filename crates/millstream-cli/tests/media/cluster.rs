@@ -1,6 +1,9 @@
 //! Clusters of media servers on several hosts: redirection of clients, and the frames lost by a
 //! dead server and by a network partition.
 
+#[cfg(feature = "webrtc")]
+mod browsers;
+
 use crate::audio::{LIP_SYNC, skew, start_times};
 use crate::player::{self, Player, Server};
 use nix::sched::{CloneFlags, setns};

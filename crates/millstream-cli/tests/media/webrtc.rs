@@ -4,7 +4,7 @@ pub(crate) mod browser;
 mod codecs;
 mod on_demand;
 mod paths;
-mod viewer;
+pub(crate) mod viewer;
 
 use crate::player::{Server, assert_conserved, is_installed, mangled, test_video};
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use viewer::{Publisher, Viewer, request};
 
 /// Makes H.264 files without B-frames, as browsers play them, with a key frame every 12 frames.
-fn clips(frames: usize) -> TestClips {
+pub(crate) fn clips(frames: usize) -> TestClips {
     let clips = TestClips::make(frames, "400k", "12");
     clips.ffmpeg(&["-i", "clip.mp4", "-c:v", "libx264", "-bf", "0", "-g", "12", "plain.ts"]);
     clips
@@ -316,10 +316,11 @@ fn requests_that_cannot_be_served_say_what_can() {
 
 /// The MD5 of `ann:millstream:open sesame`, and the SHA-256 of `open sesame`.
 const USERS: &str = "ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
-const TOKENS: &str = "bob:41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb\n";
+pub(crate) const TOKENS: &str =
+    "bob:41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb\n";
 
 /// Writes a file that only its owner may read; returns its path.
-fn secret(clips: &TestClips, name: &str, text: &str) -> String {
+pub(crate) fn secret(clips: &TestClips, name: &str, text: &str) -> String {
     let path = clips.path(name);
     std::fs::write(&path, text).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();

@@ -28,6 +28,7 @@ const WORDS: &[&[u8]] = &[
     b"HTTP/1.0",
     b"Host: localhost",
     b"Origin: http://localhost",
+    b"Access-Control-Request-Method: POST",
     b"Content-Type: application/sdp",
     b"Content-Length: ",
     b"Transfer-Encoding: chunked",
@@ -90,6 +91,7 @@ fn seeds() -> Vec<Vec<u8>> {
         request("POST /whep/film", &offer("recvonly")),
         request("GET /watch/live?token=x", "") + &request("DELETE /session/0", ""),
         request("OPTIONS /whep/live", "") + &request("PATCH /session/0", ""),
+        request("OPTIONS /session/0", "") + &request("POST /whep/placed/live", &offer("recvonly")),
     ];
     texts.map(String::into_bytes).to_vec()
 }

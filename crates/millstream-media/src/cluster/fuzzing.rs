@@ -70,12 +70,14 @@ fn server() -> Cluster {
         differs: false,
         last: (Run::default(), 0),
         status: None,
+        origin: None,
         sessions: BTreeMap::new(),
     };
     Cluster {
         socket: UdpSocket::bind(me).expect("a port"),
         me,
         rtsp: SocketAddr::from(([127, 0, 0, 1], 554)),
+        origin: None,
         catalogue: CATALOGUE.with(|catalogue| *catalogue),
         membership: Membership::new(me, BEGIN_NS, 4, 1_000_000_000),
         seal,
@@ -179,7 +181,10 @@ fn step(cluster: &mut Cluster, sessions: &mut Sessions, waker: &UnixStream, now_
     }
     for title in 0..library.titles.len() {
         let _ = cluster.redirect_target(library, context.sessions, title, false);
+        let _ = cluster.redirect_origin(library, context.sessions, title);
+        let _ = cluster.alternates(Some(title), IpAddr::from([127, 0, 0, 1]));
     }
+    assert!(cluster.other_origins().all(millstream_scenario::is_origin));
     let _ = context.sessions.total();
 }
 
@@ -214,7 +219,7 @@ pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
     }
     let rtsp = SocketAddr::from(([127, 0, 0, 2], 554));
     let status = |rounds: u64| {
-        let of = (rtsp, rounds, vec![3u32, 4]);
+        let of = (rtsp, rounds, vec![3u32, 4], Some("http://127.0.0.2:8889"));
         [&[Part::STATUS][..], &plain(&of)].concat()
     };
     let region = own_region();

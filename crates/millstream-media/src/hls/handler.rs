@@ -96,8 +96,8 @@ impl<B: AsWakeSocket> HlsHandler<'_, '_, B> {
         pass: &mut AuthState,
         requester: Requester,
     ) -> Answer {
-        let url = match gate::check(self.shared, self.local, request, pass, requester) {
-            Ok(url) => url,
+        let url = match gate::check(self.shared, self.local, request, pass, requester, &[]) {
+            Ok(allowed) => allowed.url,
             Err(refused) => return Answer::Response(refused),
         };
         if !matches!(request.method.as_str(), "GET" | "HEAD") {

@@ -56,7 +56,7 @@ pub(crate) fn document() -> Value {
                     &[ok("The first 10,000 files; none for an unknown stream", json(&recordings))],
                 ),
             },
-            "/whep/{name}": offers("Plays a stream", "WHEP, draft-ietf-wish-whep-03"),
+            "/whep/{name}": viewers_offers(),
             "/whip/{name}": offers("Publishes a live stream", "WHIP, RFC 9725"),
             "/session/{name}": {
                 "servers": webrtc_server(),
@@ -65,6 +65,10 @@ pub(crate) fn document() -> Value {
                     ok("Ended", json!({})),
                     refused(401, "No valid token or password"),
                     refused(403, "Another address's session, or a page of another origin"),
+                    refused(404, "Unknown session"),
+                ]),
+                "options": operation("Whether a viewer's session exists", &[
+                    (204, response("It does; `Link` as for offers", json!({}))),
                     refused(404, "Unknown session"),
                 ]),
             },
@@ -153,6 +157,19 @@ fn instruction_operations(status: Value) -> Value {
             &with(&[ok("Removed", media("text/plain")), unknown]),
         ),
     })
+}
+
+/// Returns the operations that begin a session of WHEP.
+fn viewers_offers() -> Value {
+    let mut offers = offers("Plays a stream", "WHEP, draft-ietf-wish-whep-03");
+    let responses = &mut offers["post"]["responses"];
+    responses["201"]["description"] = json!(
+        "The answer; `Location` is the session. `Link` with `rel=\"alternate\"` names the stream \
+         at other members of the cluster, as in refusals"
+    );
+    responses["307"] =
+        response("Another member of the cluster has more room: `Location`", media("text/plain"));
+    offers
 }
 
 /// Returns the operations that begin a session of WebRTC.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{CLUSTER, TICK, failed};
 use crate::MediaError;
+use crate::cluster::browsers::own_origin;
 use crate::cluster::{Cluster, ClusterContext};
 use crate::files::library::Library;
 use crate::shared_memory::region::{GlobalField, Region};
@@ -19,11 +20,13 @@ pub(super) struct ClusterTasks {
 }
 
 impl ClusterTasks {
-    /// Joins the scenario's cluster, if it names one. This server's RTSP listener is at `rtsp`.
+    /// Joins the scenario's cluster, if it names one. This server's RTSP listener is at `rtsp`, and
+    /// that of browsers at `webrtc`.
     pub(super) fn join(
         scenario: &Scenario,
         library: &Library,
         rtsp: SocketAddr,
+        webrtc: Option<SocketAddr>,
         registry: &Registry,
         region: Region,
     ) -> Result<Self, MediaError> {
@@ -35,7 +38,10 @@ impl ClusterTasks {
         // they declare this server dead.
         region.set(GlobalField::HandOverNs, cluster.dead_after_ns / 2);
         let secret = scenario.folder.join(&cluster.secret);
-        let mut joined = Cluster::open(cluster, &secret, library, rtsp)?;
+        let (tls, given) = (scenario.media.tls.is_some(), cluster.origin.as_deref());
+        let public = cluster.address.unwrap_or(rtsp).ip();
+        let origin = webrtc.and_then(|webrtc| own_origin(webrtc, tls, given, public));
+        let mut joined = Cluster::open(cluster, &secret, library, rtsp, origin)?;
         let registered = registry.register(&mut joined.socket, CLUSTER, Interest::READABLE);
         registered.map_err(|error| failed("the cluster's port", &error))?;
         Ok(Self { cluster: Some(joined) })

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | POST /whep/NAME | answers an offer to play a stream; 201 with `Location` |
 //! | POST /whip/NAME | answers an offer to publish a live stream; 201 with `Location` |
+//! | OPTIONS /session/ID | says whether a session to play exists, and where it could go on |
 //! | DELETE /session/ID | ends either |
 //! | GET /watch/NAME, /publish/NAME | a page that plays or publishes |
 //!
@@ -15,15 +16,19 @@ use std::net::IpAddr;
 
 use super::peers::Peers;
 use super::{Client, Identity, Media, OfferError, Role, offer};
-use crate::http::{self, HttpRequest, HttpResponse, Parsed, gate};
+use crate::http::gate::{self, Allowed};
+use crate::http::{self, HttpRequest, HttpResponse, Parsed};
 use crate::live::Unavailable;
 use crate::live::publishing::{AudioDescription, Track};
 use crate::payload::Format;
 use crate::rtp::CLOCK_RATE;
 use crate::rtsp::access::AuthState;
 use crate::rtsp::session::{AdmissionError, Transport, random_word};
-use crate::rtsp::{DRAINING, OFFERED_WINDOW, Requester, RtspHandler};
+use crate::rtsp::{DRAINING, OFFERED_WINDOW, REDIRECTED, Requester, RtspHandler};
 use crate::wake_socket::AsWakeSocket;
+
+/// The paths to which pages of other members of the cluster may send requests.
+const OPEN_TO_MEMBERS: [&str; 2] = ["/whep/", "/session/"];
 
 /// The pages for browsers; a page takes the stream's name from its own address.
 const WATCH: &str = concat!(include_str!("page.html"), include_str!("watch.html"));
@@ -31,10 +36,6 @@ const PUBLISH: &str = concat!(include_str!("page.html"), include_str!("publish.h
 
 /// The response header that tells the page whether the server of its session still runs.
 const INSTANCE: &str = "X-Server-Instance";
-
-/// What a page may load: its own script and style, and requests to this server.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-                      connect-src 'self'; media-src blob: mediastream:; frame-ancestors 'self'";
 
 /// The state from which requests of browsers are answered.
 pub(crate) struct WebRtcHandler<'a, 'b, B> {
@@ -91,30 +92,41 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         pass: &mut AuthState,
         requester: Requester,
     ) -> HttpResponse {
-        let url = match gate::check(self.shared, self.local, request, pass, requester) {
-            Ok(url) => url,
+        let open = &OPEN_TO_MEMBERS;
+        let allowed = gate::check(self.shared, self.local, request, pass, requester, open);
+        let Allowed { url, member } = match allowed {
+            Ok(allowed) => allowed,
             Err(refused) => return refused,
         };
         let path = url.path().to_owned();
         let (kind, name) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-        match (request.method.as_str(), kind) {
-            ("GET" | "HEAD", "watch") => http::page(WATCH, POLICY),
-            ("GET" | "HEAD", "publish") => http::page(PUBLISH, POLICY),
+        let response = match (request.method.as_str(), kind) {
+            ("GET" | "HEAD", "watch") => {
+                let others = self.shared.cluster.iter().flat_map(|of| of.other_origins());
+                let page = http::page(WATCH, &policy(others));
+                self.with_alternates(page, kind, name, requester)
+            }
+            ("GET" | "HEAD", "publish") => http::page(PUBLISH, &policy([])),
             ("OPTIONS", "whep" | "whip") => {
                 HttpResponse::new(204).header("Accept-Post", "application/sdp")
             }
-            ("POST", "whep") => {
-                let response = self.play(request, name, requester);
-                self.shared.release_unused_places();
-                response
-            }
+            ("POST", "whep") => match self.redirect(request, &url, name) {
+                Some(redirect) => redirect,
+                None => {
+                    let response = self.play(request, name, requester);
+                    self.shared.release_unused_places();
+                    self.with_alternates(response, kind, name, requester)
+                }
+            },
             ("POST", "whip") => self.publish(request, name, pass.name(), requester),
+            ("OPTIONS", "session") => self.describe(name, requester),
             ("DELETE", "session") => self.delete(name, requester),
             (_, "watch" | "publish") => allow("GET, HEAD"),
             (_, "whep" | "whip") => allow("POST, OPTIONS"),
-            (_, "session") => allow("DELETE"),
+            (_, "session") => allow("DELETE, OPTIONS"),
             _ => HttpResponse::text(404, "paths: /watch/NAME /publish/NAME /whep/NAME /whip/NAME"),
-        }
+        };
+        gate::permit(response, member.as_deref())
     }
 
     /// Returns why a new client is refused before its offer is read.
@@ -156,6 +168,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
 
     fn play(&mut self, request: &HttpRequest, name: &str, requester: Requester) -> HttpResponse {
         let library = self.shared.library;
+        let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
         if let Some(refused) = self.reject(request, requester) {
             return refused;
         }
@@ -314,6 +327,16 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         }
         HttpResponse::new(200)
     }
+}
+
+/// Returns what a page may load: its own script and style, and requests to this server and to those
+/// of these origins.
+fn policy<'a>(origins: impl IntoIterator<Item = &'a str>) -> String {
+    let origins: String = origins.into_iter().map(|origin| format!(" {origin}")).collect();
+    format!(
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+         connect-src 'self'{origins}; media-src blob: mediastream:; frame-ancestors 'self'"
+    )
 }
 
 /// Returns whether WebRTC has this format of video.

@@ -174,6 +174,11 @@ pub(crate) struct ClusterTable {
     /// server.
     #[schemars(with = "Option<String>")]
     pub(crate) address: Option<Spanned<String>>,
+    /// The origin at which browsers reach `webrtc` of this server, for example
+    /// "https://media1.example.org:8889"; default: that of its address. Pages of this origin may
+    /// send requests to the other members.
+    #[schemars(with = "Option<String>")]
+    pub(crate) origin: Option<Spanned<String>>,
     /// The approximate silence after which the members declare a server dead; default "1 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) dead_after: Option<Spanned<Duration>>,

@@ -108,7 +108,10 @@ pub(super) fn media(
         tokens: table.tokens.as_ref().map(Into::into),
         realm: realm(table.realm.as_ref(), problems).unwrap_or(default.realm),
         tls: table.tls.as_ref().map(|table| tls(table, problems)),
-        cluster: table.cluster.as_ref().and_then(|table| cluster::cluster(table, listen, problems)),
+        cluster: table
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster::cluster(cluster, table, listen, problems)),
         recording: table.recording.as_ref().map(|table| recording::recording(table, problems)),
         hooks: hook::hooks(&table.hook, streams, problems),
         instructions: instruction::instructions_over_http(table, problems),

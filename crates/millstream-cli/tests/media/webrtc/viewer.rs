@@ -51,6 +51,8 @@ pub(crate) struct Viewer {
     video: Mid,
     /// The path of its session.
     pub(crate) session: String,
+    /// The response to its offer.
+    pub(crate) response: Response,
     pub(crate) frames: Vec<MediaData>,
     pub(crate) audio: Vec<MediaData>,
     /// The bytes of all datagrams.
@@ -93,6 +95,7 @@ impl Viewer {
             socket,
             video,
             session: response.header("Location").unwrap().to_owned(),
+            response,
             frames: Vec::new(),
             audio: Vec::new(),
             received_bytes: 0,

@@ -5,15 +5,17 @@ use toml::Spanned;
 
 use super::{address, check_range, value_and_span};
 use crate::error::Problem;
-use crate::file::media::ClusterTable;
+use crate::file::media::{ClusterTable, MediaTable};
 use crate::media::Cluster;
+use crate::origin::is_origin;
 
 /// The largest number of servers in a cluster.
 const MAX_MEMBERS: usize = 32;
 
-/// Validates the table; `rtsp` is the address of this server's RTSP listener.
+/// Validates the table in `media`; `rtsp` is the address of this server's RTSP listener.
 pub(super) fn cluster(
     table: &ClusterTable,
+    media: &MediaTable,
     rtsp: SocketAddr,
     problems: &mut Vec<Problem>,
 ) -> Option<Cluster> {
@@ -53,6 +55,9 @@ pub(super) fn cluster(
             "`address` = one address of this host and its RTSP port, for example \"10.0.0.1:8554\"";
         problems.push(Problem::new(at, message).help(help));
     }
+    if let Some(origin) = &table.origin {
+        check_origin(origin, media, problems);
+    }
     let dead_after = value_and_span(&table.dead_after, |time| time.0);
     let dead_after =
         check_range(dead_after, "`dead-after`", 200_000_000..=60_000_000_000, " ns", problems);
@@ -62,8 +67,28 @@ pub(super) fn cluster(
         others,
         secret: table.secret.clone().into(),
         address: public,
+        origin: table.origin.as_ref().map(|origin| origin.get_ref().clone()),
         dead_after_ns: dead_after.unwrap_or(1_000_000_000),
     })
+}
+
+/// Checks that browsers can open pages of this origin at the server.
+fn check_origin(origin: &Spanned<String>, media: &MediaTable, problems: &mut Vec<Problem>) {
+    if media.webrtc.is_none() {
+        let message = "`origin` names the pages of `webrtc`, which the server does not have";
+        let help = "add `webrtc` to [media], or remove the key";
+        problems.push(Problem::new(origin.span(), message).help(help));
+    }
+    let (scheme, has) = if media.tls.is_some() { ("https", "has") } else { ("http", "has no") };
+    let text = origin.get_ref();
+    if !is_origin(text) || !text.starts_with(&format!("{scheme}://")) {
+        let message = format!("`origin` = \"{text}\" is not an origin of this server");
+        let help = format!(
+            "scheme, host and port as browsers show them, without a path, for example \
+             \"{scheme}://media1.example.org:8889\": the server {has} `tls`"
+        );
+        problems.push(Problem::new(origin.span(), message).help(help));
+    }
 }
 
 #[cfg(test)]
@@ -76,8 +101,9 @@ mod tests {
     #[test]
     fn members_may_include_the_server_itself() {
         let media = parse(&format!(
-            "{LISTEN}members = [\"10.0.0.1:7946\", \"10.0.0.2:7946\"]\naddress \
-             = \"10.0.0.1:8554\"\n\
+            "[media]\nwebrtc = \"10.0.0.1:80\"\n{LISTEN}\
+             members = [\"10.0.0.1:7946\", \"10.0.0.2:7946\"]\naddress \
+             = \"10.0.0.1:8554\"\norigin = \"http://a.example\"\n\
              dead-after = \"2 s\""
         ));
         let expected = Cluster {
@@ -85,6 +111,7 @@ mod tests {
             others: vec!["10.0.0.2:7946".parse().unwrap()],
             secret: "s".into(),
             address: Some("10.0.0.1:8554".parse().unwrap()),
+            origin: Some("http://a.example".to_owned()),
             dead_after_ns: 2_000_000_000,
         };
         assert_eq!(media.unwrap().cluster, Some(expected));
@@ -99,6 +126,17 @@ mod tests {
             (
                 format!("{LISTEN}members = [\"10.0.0.2:1\", \"10.0.0.2:1\"]"),
                 ["10.0.0.2:1", "twice"],
+            ),
+            (
+                format!("{LISTEN}{two}\norigin = \"https://a.example\""),
+                ["\"https://a.example\" is not an origin", "add `webrtc`"],
+            ),
+            (
+                format!("{LISTEN}{two}\norigin = \"http://a.example/\""),
+                [
+                    "\"http://a.example/\"",
+                    "http://media1.example.org:8889\": the server has no `tls`",
+                ],
             ),
             (format!("{LISTEN}{two}\ndead-after = \"1 ms\""), ["`dead-after`", "from 200000000"]),
             (

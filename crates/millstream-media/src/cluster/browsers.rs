@@ -1,0 +1,144 @@
+//! Browsers in a cluster: the origins of the members' pages, and the members where a viewer can
+//! play on.
+//!
+//! Every server tells the others at which origin browsers reach it. A page of any member may send
+//! requests to every other one, also when the page's own server is dead: the origin of a dead
+//! member stays known.
+
+use millstream_scenario::is_origin;
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Cluster, Member, weight};
+use crate::files::library::Library;
+use crate::rtsp::session::Sessions;
+
+/// The most members that a response names to a viewer.
+const MAX_ALTERNATES: usize = 8;
+
+/// Returns the origin at which browsers reach a server that listens for them at `webrtc`, over TLS
+/// if `tls`. `given` is the scenario's. `public` is the address at which clients reach the server,
+/// in place of a wildcard address. `None`: browsers on other hosts cannot reach it.
+pub(crate) fn own_origin(
+    webrtc: SocketAddr,
+    tls: bool,
+    given: Option<&str>,
+    public: IpAddr,
+) -> Option<String> {
+    if let Some(given) = given {
+        return Some(given.to_owned());
+    }
+    if webrtc.ip().is_loopback() && !public.is_loopback() {
+        return None;
+    }
+    let ip = if webrtc.ip().is_unspecified() { public } else { webrtc.ip() };
+    let (scheme, default_port) = if tls { ("https", 443) } else { ("http", 80) };
+    let authority = match SocketAddr::new(ip, webrtc.port()) {
+        address if address.port() != default_port => address.to_string(),
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    };
+    Some(format!("{scheme}://{authority}")).filter(|origin| is_origin(origin))
+}
+
+/// Reads the end of a status message, with the origin of its sender's pages. A server without
+/// WebRTC sends none, and an earlier version sends no such end.
+pub(super) fn parse_origin(rest: &[u8]) -> Option<String> {
+    let origin = postcard::from_bytes::<Option<&str>>(rest).ok()??;
+    is_origin(origin).then(|| origin.to_owned())
+}
+
+impl Cluster {
+    /// Returns the origin of this server's pages, if browsers reach it.
+    pub(crate) fn origin(&self) -> Option<&str> {
+        self.origin.as_deref()
+    }
+
+    /// Returns the origins of the other members' pages, also of dead members.
+    pub(crate) fn other_origins(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().filter_map(|member| member.origin.as_deref())
+    }
+
+    /// Returns the origins of the other members that are alive, for a client at `peer` that plays
+    /// `title`: those with room first. Each client has an order of its own, so that the clients of
+    /// a dead server spread over the others.
+    pub(crate) fn alternates(&self, title: Option<usize>, peer: IpAddr) -> Vec<&str> {
+        let there = self.members.iter().filter(|member| member.alive);
+        let mut there: Vec<_> = there
+            .filter_map(|member| {
+                let status = member.status.as_ref()?;
+                let free = title.and_then(|title| status.free_sessions.get(title));
+                let is_full = free.is_some_and(|free| *free == 0);
+                let key = (is_full, weight(&peer.to_string(), member.address));
+                Some((key, member.origin.as_deref()?))
+            })
+            .collect();
+        there.sort_unstable();
+        there.into_iter().map(|(_, origin)| origin).take(MAX_ALTERNATES).collect()
+    }
+
+    /// Returns the origin to which a new viewer of `title` is redirected: that of the server with
+    /// the most spare capacity among those with WebRTC, if it has more than this server.
+    pub(crate) fn redirect_origin(
+        &mut self,
+        library: &Library,
+        sessions: &mut Sessions,
+        title: usize,
+    ) -> Option<String> {
+        let has_pages = |member: &Member| member.origin.is_some();
+        let best = self.roomiest(library, sessions, title, false, has_pages)?;
+        best.origin.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_origin_follows_from_the_address() {
+        let public = IpAddr::from([192, 0, 2, 1]);
+        for (webrtc, tls, origin) in [
+            ("10.0.0.1:8889", false, "http://10.0.0.1:8889"),
+            ("10.0.0.1:8889", true, "https://10.0.0.1:8889"),
+            ("10.0.0.1:80", false, "http://10.0.0.1"),
+            ("10.0.0.1:80", true, "https://10.0.0.1:80"),
+            ("[2001:db8::1]:8889", false, "http://[2001:db8::1]:8889"),
+            ("[2001:db8::1]:443", true, "https://[2001:db8::1]"),
+            ("0.0.0.0:8889", false, "http://192.0.2.1:8889"),
+            ("[::]:8889", false, "http://192.0.2.1:8889"),
+        ] {
+            let found = own_origin(webrtc.parse().unwrap(), tls, None, public);
+            assert_eq!(found.as_deref(), Some(origin), "{webrtc}");
+        }
+        let loopback = "127.0.0.1:8889".parse().unwrap();
+        assert_eq!(own_origin(loopback, false, None, public), None);
+        let found = own_origin(loopback, false, None, loopback.ip());
+        assert_eq!(found.as_deref(), Some("http://127.0.0.1:8889"));
+        let given = Some("https://media1.example.org");
+        let found = own_origin("0.0.0.0:443".parse().unwrap(), true, given, public);
+        assert_eq!(found.as_deref(), given);
+    }
+
+    #[test]
+    fn only_origins_are_read_from_a_status() {
+        let plain = |origin: Option<&str>| {
+            let mut buffer = [0; 300];
+            postcard::to_slice(&origin, &mut buffer).unwrap().to_vec()
+        };
+        assert_eq!(parse_origin(&plain(Some("http://a:1"))).as_deref(), Some("http://a:1"));
+        // A later version may append more.
+        let longer = [plain(Some("http://a:1")), vec![7]].concat();
+        assert_eq!(parse_origin(&longer).as_deref(), Some("http://a:1"));
+        for rest in [
+            Vec::new(),
+            plain(None),
+            plain(Some("http://a:1/")),
+            plain(Some("http://a;b")),
+            vec![1, 200],
+            vec![1, 1, 0xff],
+            vec![9],
+        ] {
+            assert_eq!(parse_origin(&rest), None, "{rest:?}");
+        }
+    }
+}
