@@ -48,6 +48,7 @@ impl Hosts {
             ip(&["-n", &hub, "link", "set", bridge, "up"]);
         }
         ip(&["-n", &hub, "address", "add", "10.77.0.100/24", "dev", "front"]);
+        ip(&["-n", &hub, "link", "set", "lo", "up"]);
         for host in 1..=count {
             let of = hosts.name(host);
             ip(&["netns", "add", &of]);
@@ -74,6 +75,14 @@ impl Hosts {
         ip(&["-n", &self.name(0), "link", "set", &format!("back{host}"), state]);
     }
 
+    /// Cuts a host off from players and servers.
+    #[cfg(feature = "webrtc")]
+    fn cut_off(&self, host: u8) {
+        for bridge in ["front", "back"] {
+            ip(&["-n", &self.name(0), "link", "set", &format!("{bridge}{host}"), "down"]);
+        }
+    }
+
     /// Moves this thread to the players' host; its child threads and processes inherit the host.
     fn enter(&self) {
         let file = File::open(format!("/run/netns/{}", self.name(0))).unwrap();
@@ -93,6 +102,11 @@ impl Hosts {
     }
 
     fn server(&self, host: u8, rate: &str, media: &str, secret: u8) -> Server {
+        self.server_with(host, rate, secret, Additions { media, ..Additions::default() })
+    }
+
+    fn server_with(&self, host: u8, rate: &str, secret: u8, additions: Additions<'_>) -> Server {
+        let Additions { media, streams } = additions;
         let bytes = [secret; 32];
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
@@ -104,8 +118,8 @@ impl Hosts {
         let text = format!(
             "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"10.77.0.{host}:8554\"\nhttp \
              = \"127.0.0.1:8580\"\n{media}\n\
-             [media.cluster]\nlisten = \"10.78.0.{host}:7946\"\nmembers = [{}]\nsecret \
-             = \"secret\"\n\
+             [media.cluster]\nlisten = \"10.78.0.{host}:7946\"\n\
+             members = [{}]\nsecret = \"secret\"\n\
              dead-after = \"2 s\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n[scheduler]\n\
              discipline = \"dwcs\"\n\
              [[stream]]\nname = \"film\"\nlate = \"drop\"\nperiod = \"16.666666 ms\"\n\
@@ -114,7 +128,7 @@ impl Hosts {
              [[stream]]\nname = \"tone\"\nlate = \"drop\"\nperiod = \"40 ms\"\n\
              first-deadline = \"2 s\"\n\
              source = {{ kind = \"mpeg\", file = \"{}/../../examples/data/tone.ts\", \
-             repeat = true }}\n",
+             repeat = true }}\n{streams}",
             members.join(", "),
             env!("CARGO_MANIFEST_DIR")
         );
@@ -124,6 +138,14 @@ impl Hosts {
         command.args(["netns", "exec", &self.name(host), env!("CARGO_BIN_EXE_millstream")]);
         Server::serve_by(command, &file, folder)
     }
+}
+
+/// What a server's file has besides that of every test.
+#[derive(Clone, Copy, Default)]
+struct Additions<'a> {
+    /// Keys of `[media]`.
+    media: &'a str,
+    streams: &'a str,
 }
 
 impl Drop for Hosts {

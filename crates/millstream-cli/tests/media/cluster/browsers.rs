@@ -1,7 +1,9 @@
 //! Browsers in a cluster: the servers name each other, accept each other's pages, and send new
-//! viewers to the one with the most room.
+//! viewers to the one with the most room; a page plays on after the end of its server.
 
+use super::{Additions, Hosts, await_metric, on};
 use crate::player::{Server, assert_conserved, is_installed};
+use crate::webrtc::browser::Browser;
 use crate::webrtc::viewer::{Response, SDP, Viewer, request};
 use crate::webrtc::{TOKENS, clips, secret};
 use std::net::UdpSocket;
@@ -176,4 +178,94 @@ fn servers_of_a_cluster_name_each_other_and_accept_each_others_pages() {
     assert_eq!(preflight(&server, "/whep/again", &origins[0]).status, 403);
     server.end();
     assert_conserved(&servers.remove(0).end());
+}
+
+/// Starts three servers with these link rates that play `again` to browsers, and a browser that
+/// opens the page of the first.
+fn watch(hosts: &Hosts, rates: [&str; 3], clip: &Path) -> (Vec<Server>, Browser) {
+    let streams = format!(
+        "[[stream]]\nname = \"again\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
+         first-deadline = \"2 s\"\nsource = {{ kind = \"mpeg\", file = \"{}\", repeat = true }}\n",
+        clip.display()
+    );
+    let server = |(host, rate): (u8, &str)| {
+        let media = format!("webrtc = \"10.77.0.{host}:8889\"");
+        let additions = Additions { media: &media, streams: &streams };
+        hosts.server_with(host, rate, 7, additions)
+    };
+    let servers: Vec<Server> = (1..).zip(rates).map(server).collect();
+    for server in &servers {
+        await_metric(server, "cluster_members", 2);
+        let page = || request(server.webrtc.unwrap(), "GET /watch/again", "", "");
+        await_that("pages name the others", || alternates(&page()).len() == 2);
+    }
+    let browser = Browser::open(&format!("{}/watch/again#stats", origin(&servers[0])));
+    browser.statistics_with(|video| video["framesDecoded"].as_u64() >= Some(50));
+    (servers, browser)
+}
+
+/// Waits until the browser plays on; returns the number of the server.
+fn next_server(browser: &Browser, servers: &[Server]) -> usize {
+    let line = browser.line_with("plays on at");
+    eprintln!("{line}");
+    let number = servers.iter().position(|server| {
+        let at = format!("plays on at {} after", origin(server));
+        line.contains(&at)
+    });
+    let number = number.unwrap();
+    // The statistics are those of the new session.
+    browser.statistics_with(|video| video["framesDecoded"].as_u64() >= Some(25));
+    assert_eq!(servers[number].status()["webrtc"]["viewers"], 1);
+    number
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_page_plays_on_at_another_server_after_each_kill() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(250);
+    on(3, |hosts| {
+        let (mut servers, browser) = watch(hosts, ["50 Mbps"; 3], &clips.path("plain.ts"));
+        servers[0].crash();
+        servers.remove(0);
+        let next = next_server(&browser, &servers);
+        // The page has learned the alternates of its new server.
+        servers[next].crash();
+        servers.remove(next);
+        assert_eq!(next_server(&browser, &servers), 0);
+        assert_conserved(&servers.remove(0).end());
+    });
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_page_plays_on_at_another_server_after_its_host_falls_silent() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(250);
+    on(3, |hosts| {
+        let (servers, browser) = watch(hosts, ["50 Mbps"; 3], &clips.path("plain.ts"));
+        hosts.cut_off(1);
+        assert_ne!(next_server(&browser, &servers), 0);
+    });
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_page_plays_at_the_server_with_the_most_room_and_then_at_another_one() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(250);
+    on(3, |hosts| {
+        let rates = ["5 Mbps", "50 Mbps", "20 Mbps"];
+        let (mut servers, browser) = watch(hosts, rates, &clips.path("plain.ts"));
+        assert_eq!(servers[1].status()["webrtc"]["viewers"], 1);
+        servers[1].crash();
+        servers.remove(1);
+        next_server(&browser, &servers);
+    });
 }

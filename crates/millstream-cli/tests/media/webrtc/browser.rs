@@ -41,7 +41,7 @@ impl Browser {
     }
 
     /// Returns the first line of the log with this text.
-    fn line_with(&self, text: &str) -> String {
+    pub(crate) fn line_with(&self, text: &str) -> String {
         let end = Instant::now() + Duration::from_secs(120);
         while Instant::now() < end {
             let line = self.lines.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
@@ -204,7 +204,7 @@ fn a_page_plays_on_after_its_server_was_killed() {
     browser.statistics_with(decoded(100));
     server.crash();
     let server = server.restart();
-    eprintln!("{}", browser.line_with("reconnected in"));
+    eprintln!("{}", browser.line_with("plays on at"));
     // The statistics of the next session begin at 0.
     let video = browser.statistics_with(|video| !decoded(100)(video) && decoded(25)(video));
     eprintln!("{video}");
