@@ -3,6 +3,7 @@
 
 #[cfg(feature = "webrtc")]
 mod browsers;
+mod relay;
 
 use crate::audio::{LIP_SYNC, skew, start_times};
 use crate::player::{self, Player, Server};
@@ -106,7 +107,9 @@ impl Hosts {
     }
 
     fn server_with(&self, host: u8, rate: &str, secret: u8, additions: Additions<'_>) -> Server {
-        let Additions { media, streams } = additions;
+        let Additions { media, streams, listens_anywhere } = additions;
+        let rtsp = format!("10.77.0.{host}:8554");
+        let listen = if listens_anywhere { "0.0.0.0:8554" } else { &rtsp };
         let bytes = [secret; 32];
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
@@ -116,9 +119,9 @@ impl Hosts {
         let members: Vec<String> =
             (1..=self.count).map(|host| format!("\"10.78.0.{host}:7946\"")).collect();
         let text = format!(
-            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"10.77.0.{host}:8554\"\nhttp \
+            "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"{listen}\"\nhttp \
              = \"127.0.0.1:8580\"\n{media}\n\
-             [media.cluster]\nlisten = \"10.78.0.{host}:7946\"\n\
+             [media.cluster]\naddress = \"{rtsp}\"\nlisten = \"10.78.0.{host}:7946\"\n\
              members = [{}]\nsecret = \"secret\"\n\
              dead-after = \"2 s\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n[scheduler]\n\
              discipline = \"dwcs\"\n\
@@ -146,6 +149,8 @@ struct Additions<'a> {
     /// Keys of `[media]`.
     media: &'a str,
     streams: &'a str,
+    /// Whether it also has RTSP clients on its own host.
+    listens_anywhere: bool,
 }
 
 impl Drop for Hosts {

@@ -190,7 +190,7 @@ fn watch(hosts: &Hosts, rates: [&str; 3], clip: &Path) -> (Vec<Server>, Browser)
     );
     let server = |(host, rate): (u8, &str)| {
         let media = format!("webrtc = \"10.77.0.{host}:8889\"");
-        let additions = Additions { media: &media, streams: &streams };
+        let additions = Additions { media: &media, streams: &streams, ..Additions::default() };
         hosts.server_with(host, rate, 7, additions)
     };
     let servers: Vec<Server> = (1..).zip(rates).map(server).collect();
