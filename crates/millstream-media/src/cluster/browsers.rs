@@ -92,6 +92,7 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Status, fuzzing};
     use super::*;
 
     #[test]
@@ -117,6 +118,61 @@ mod tests {
         let given = Some("https://media1.example.org");
         let found = own_origin("0.0.0.0:443".parse().unwrap(), true, given, public);
         assert_eq!(found.as_deref(), given);
+    }
+
+    fn status(free: u32) -> Status {
+        Status {
+            catalogue: [7; 32],
+            rtsp: SocketAddr::from(([127, 0, 0, 2], 554)),
+            rounds: 1,
+            free_sessions: vec![free],
+        }
+    }
+
+    #[test]
+    fn members_of_either_version_read_each_others_status() {
+        let mut buffer = [0; 300];
+        let mut member = fuzzing::server().members.remove(0);
+        member.origin = Some("http://before".to_owned());
+        let earlier = postcard::to_slice(&status(3), &mut buffer).unwrap();
+        member.take_status(earlier, [7; 32]);
+        assert_eq!((&member.origin, member.status.is_some()), (&None, true));
+        let later = (status(3), Some("http://a:1"));
+        let later = postcard::to_slice(&later, &mut buffer).unwrap();
+        assert_eq!(postcard::from_bytes::<Status>(later).unwrap().free_sessions, [3]);
+        member.take_status(later, [7; 32]);
+        assert_eq!(member.origin.as_deref(), Some("http://a:1"));
+        // A member with other streams shares nothing.
+        member.take_status(later, [8; 32]);
+        assert_eq!((member.origin, member.status.is_some()), (None, false));
+    }
+
+    #[test]
+    fn members_with_room_are_named_first_and_dead_ones_not() {
+        let mut cluster = fuzzing::server();
+        for (member, origin) in cluster.members.iter_mut().zip(["http://a", "http://b"]) {
+            (member.alive, member.origin) = (true, Some(origin.to_owned()));
+        }
+        let named = |cluster: &mut Cluster, free: [u32; 2]| {
+            for (member, free) in cluster.members.iter_mut().zip(free) {
+                member.status = Some(status(free));
+            }
+            let clients = (1..=9).map(|host| IpAddr::from([10, 0, 0, host]));
+            let mut orders: Vec<String> =
+                clients.map(|peer| cluster.alternates(Some(0), peer).join(" ")).collect();
+            orders.sort_unstable();
+            orders.dedup();
+            orders
+        };
+        assert_eq!(named(&mut cluster, [0, 1]), ["http://b http://a"]);
+        assert_eq!(named(&mut cluster, [1, 0]), ["http://a http://b"]);
+        // Clients differ in their order.
+        assert_eq!(named(&mut cluster, [1, 1]), ["http://a http://b", "http://b http://a"]);
+        cluster.members[0].alive = false;
+        assert_eq!(named(&mut cluster, [1, 1]), ["http://b"]);
+        assert_eq!(cluster.other_origins().collect::<Vec<_>>(), ["http://a", "http://b"]);
+        cluster.members[1].origin = None;
+        assert_eq!(named(&mut cluster, [1, 1]), [""]);
     }
 
     #[test]

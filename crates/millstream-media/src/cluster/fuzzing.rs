@@ -61,7 +61,7 @@ thread_local! {
 }
 
 /// Creates a server in a cluster of dead members.
-fn server() -> Cluster {
+pub(super) fn server() -> Cluster {
     let me = SocketAddr::from(([127, 0, 0, 1], 0));
     let seal = Seal::new(SECRET_TEXT, me, 99);
     let member = |address: SocketAddr| Member {
