@@ -3,6 +3,7 @@
 
 use super::{Additions, Hosts, await_metric, on};
 use crate::player::{Server, assert_conserved, is_installed};
+use crate::test_clips::TestClips;
 use crate::webrtc::browser::Browser;
 use crate::webrtc::viewer::{Response, SDP, Viewer, request};
 use crate::webrtc::{TOKENS, clips, secret};
@@ -180,26 +181,28 @@ fn servers_of_a_cluster_name_each_other_and_accept_each_others_pages() {
     assert_conserved(&servers.remove(0).end());
 }
 
-/// Starts three servers with these link rates that play `again` to browsers, and a browser that
-/// opens the page of the first.
-fn watch(hosts: &Hosts, rates: [&str; 3], clip: &Path) -> (Vec<Server>, Browser) {
+/// Starts three servers with these link rates that play `again` to browsers with a token, and a
+/// browser that opens the page of the first.
+fn watch(hosts: &Hosts, rates: [&str; 3], clips: &TestClips) -> (Vec<Server>, Browser) {
+    let (clip, tokens) = (clips.path("plain.ts"), secret(clips, "t", TOKENS));
     let streams = format!(
         "[[stream]]\nname = \"again\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
          first-deadline = \"2 s\"\nsource = {{ kind = \"mpeg\", file = \"{}\", repeat = true }}\n",
         clip.display()
     );
     let server = |(host, rate): (u8, &str)| {
-        let media = format!("webrtc = \"10.77.0.{host}:8889\"");
+        let media = format!("webrtc = \"10.77.0.{host}:8889\"\ntokens = \"{tokens}\"");
         let additions = Additions { media: &media, streams: &streams, ..Additions::default() };
         hosts.server_with(host, rate, 7, additions)
     };
     let servers: Vec<Server> = (1..).zip(rates).map(server).collect();
     for server in &servers {
         await_metric(server, "cluster_members", 2);
-        let page = || request(server.webrtc.unwrap(), "GET /watch/again", "", "");
+        let get = format!("GET /watch/again{QUERY}");
+        let page = || request(server.webrtc.unwrap(), &get, "", "");
         await_that("pages name the others", || alternates(&page()).len() == 2);
     }
-    let browser = Browser::open(&format!("{}/watch/again#stats", origin(&servers[0])));
+    let browser = Browser::open(&format!("{}/watch/again{QUERY}#stats", origin(&servers[0])));
     browser.statistics_with(|video| video["framesDecoded"].as_u64() >= Some(50));
     (servers, browser)
 }
@@ -227,7 +230,7 @@ fn a_page_plays_on_at_another_server_after_each_kill() {
     }
     let clips = clips(250);
     on(3, |hosts| {
-        let (mut servers, browser) = watch(hosts, ["50 Mbps"; 3], &clips.path("plain.ts"));
+        let (mut servers, browser) = watch(hosts, ["50 Mbps"; 3], &clips);
         servers[0].crash();
         servers.remove(0);
         let next = next_server(&browser, &servers);
@@ -247,7 +250,7 @@ fn a_page_plays_on_at_another_server_after_its_host_falls_silent() {
     }
     let clips = clips(250);
     on(3, |hosts| {
-        let (servers, browser) = watch(hosts, ["50 Mbps"; 3], &clips.path("plain.ts"));
+        let (servers, browser) = watch(hosts, ["50 Mbps"; 3], &clips);
         hosts.cut_off(1);
         assert_ne!(next_server(&browser, &servers), 0);
     });
@@ -262,7 +265,7 @@ fn a_page_plays_at_the_server_with_the_most_room_and_then_at_another_one() {
     let clips = clips(250);
     on(3, |hosts| {
         let rates = ["5 Mbps", "50 Mbps", "20 Mbps"];
-        let (mut servers, browser) = watch(hosts, rates, &clips.path("plain.ts"));
+        let (mut servers, browser) = watch(hosts, rates, &clips);
         assert_eq!(servers[1].status()["webrtc"]["viewers"], 1);
         servers[1].crash();
         servers.remove(1);
