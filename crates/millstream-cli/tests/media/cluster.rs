@@ -107,7 +107,7 @@ impl Hosts {
     }
 
     fn server_with(&self, host: u8, rate: &str, secret: u8, additions: Additions<'_>) -> Server {
-        let Additions { media, streams, listens_anywhere } = additions;
+        let Additions { media, cluster, streams, listens_anywhere } = additions;
         let rtsp = format!("10.77.0.{host}:8554");
         let listen = if listens_anywhere { "0.0.0.0:8554" } else { &rtsp };
         let bytes = [secret; 32];
@@ -121,7 +121,7 @@ impl Hosts {
         let text = format!(
             "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"{listen}\"\nhttp \
              = \"127.0.0.1:8580\"\n{media}\n\
-             [media.cluster]\naddress = \"{rtsp}\"\nlisten = \"10.78.0.{host}:7946\"\n\
+             [media.cluster]\n{cluster}\naddress = \"{rtsp}\"\nlisten = \"10.78.0.{host}:7946\"\n\
              members = [{}]\nsecret = \"secret\"\n\
              dead-after = \"2 s\"\n[link]\nrate = \"{rate}\"\noverhead = 28\n[scheduler]\n\
              discipline = \"dwcs\"\n\
@@ -148,6 +148,8 @@ impl Hosts {
 struct Additions<'a> {
     /// Keys of `[media]`.
     media: &'a str,
+    /// Keys of `[media.cluster]`.
+    cluster: &'a str,
     streams: &'a str,
     /// Whether it also has RTSP clients on its own host.
     listens_anywhere: bool,
