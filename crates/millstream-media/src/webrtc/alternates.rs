@@ -55,6 +55,10 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         if page.is_some_and(|page| cluster.origin() != Some(page)) || name.starts_with(REDIRECTED) {
             return None;
         }
+        // Browsers and most players do not send the credentials of a header to another origin.
+        if request.authorization.is_some() {
+            return None;
+        }
         let library = self.shared.library;
         let title = library.titles.iter().position(|title| title.name == name)?;
         // A live stream exists only on the server of its publisher.
