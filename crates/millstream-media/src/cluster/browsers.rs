@@ -58,6 +58,14 @@ impl Cluster {
         self.members.iter().filter_map(|member| member.origin.as_deref())
     }
 
+    /// Returns whether this server names an origin to viewers. The URLs of their requests contain
+    /// tokens, so a server with TLS names members with TLS only. The members refuse the pages of a
+    /// server without an origin, so it names none.
+    fn names(&self, origin: &str) -> bool {
+        let own = self.origin.as_deref();
+        own.is_some_and(|own| own.starts_with("http:") || origin.starts_with("https:"))
+    }
+
     /// Returns the origins of the other members that are alive, for a client at `peer` that plays
     /// `title`: those with room first. Each client has an order of its own, so that the clients of
     /// a dead server spread over the others.
@@ -69,7 +77,7 @@ impl Cluster {
                 let free = title.and_then(|title| status.free_sessions.get(title));
                 let is_full = free.is_some_and(|free| *free == 0);
                 let key = (is_full, weight(&peer.to_string(), member.address));
-                Some((key, member.origin.as_deref()?))
+                Some((key, member.origin.as_deref().filter(|origin| self.names(origin))?))
             })
             .collect();
         there.sort_unstable();
@@ -84,8 +92,14 @@ impl Cluster {
         sessions: &mut Sessions,
         title: usize,
     ) -> Option<String> {
-        let has_pages = |member: &Member| member.origin.is_some();
-        let best = self.roomiest(library, sessions, title, false, has_pages)?;
+        let named: Vec<SocketAddr> = self
+            .members
+            .iter()
+            .filter(|member| member.origin.as_deref().is_some_and(|origin| self.names(origin)))
+            .map(|member| member.address)
+            .collect();
+        let is_named = |member: &Member| named.contains(&member.address);
+        let best = self.roomiest(library, sessions, title, false, is_named)?;
         best.origin.clone()
     }
 }
@@ -173,6 +187,26 @@ mod tests {
         assert_eq!(cluster.other_origins().collect::<Vec<_>>(), ["http://a", "http://b"]);
         cluster.members[1].origin = None;
         assert_eq!(named(&mut cluster, [1, 1]), [""]);
+    }
+
+    #[test]
+    fn a_server_with_tls_names_members_with_tls_only() {
+        let mut cluster = fuzzing::server();
+        let origins = ["http://a", "https://b"];
+        for (member, origin) in cluster.members.iter_mut().zip(origins) {
+            (member.alive, member.status) = (true, Some(status(2)));
+            member.origin = Some(origin.to_owned());
+        }
+        for (own, named) in [
+            (None, &[][..]),
+            (Some("http://me"), &origins[..]),
+            (Some("https://me"), &origins[1..]),
+        ] {
+            cluster.origin = own.map(ToOwned::to_owned);
+            let mut found = cluster.alternates(Some(0), IpAddr::from([10, 0, 0, 1]));
+            found.sort_unstable();
+            assert_eq!(found, named, "{own:?}");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn server() -> Cluster {
         socket: UdpSocket::bind(me).expect("a port"),
         me,
         rtsp: SocketAddr::from(([127, 0, 0, 1], 554)),
-        origin: None,
+        origin: Some("http://127.0.0.1:8889".to_owned()),
         catalogue: CATALOGUE.with(|catalogue| *catalogue),
         membership: Membership::new(me, BEGIN_NS, 4, 1_000_000_000),
         seal,
