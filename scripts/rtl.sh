@@ -66,8 +66,9 @@ static_checks() {
     python rtl/sources.py --check
     fusesoc_lint
 
-    step "the report measures only what has changed"
+    step "the report measures only what has changed, and its files name rows of older sources"
     python rtl/synthesis/test_report.py
+    python rtl/synthesis/report.py --check papers/sharestreams/hardware
 
     step "lint: no warning"
     python - "$configurations" <<'PYTHON' | while read -r name parameters; do

@@ -2,9 +2,9 @@
 //!
 //! Reads the measurements of `make rtl-report` (`sharestreams/hardware/*.csv`). No open tool places
 //! and routes Virtex parts. So area is synthesized for the paper's families, and the clock is that
-//! of an ECP5: the median of its placement seeds. The rows that claims are about have one seed. The
-//! spread of such clocks is measured on an earlier netlist (`seeds.csv`). A claim about clocks
-//! holds only if it holds within that spread.
+//! of an ECP5: the median of its placement seeds. The spread of a clock is that of all rows with
+//! several seeds. A claim about clocks holds only if it holds within that spread, and is judged
+//! only if all its rows are of today's sources.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,6 +24,8 @@ struct Area {
     lut: u32,
     flip_flop: u32,
     multiplier: u32,
+    /// Whether the row is of today's sources.
+    is_current: bool,
 }
 
 impl Area {
@@ -38,21 +40,29 @@ impl Area {
     }
 
     fn cells(self) -> String {
-        let Self { lut, flip_flop, multiplier } = self;
+        let Self { lut, flip_flop, multiplier, is_current } = self;
         let multipliers =
             if multiplier > 0 { format!(" + {multiplier} mult") } else { String::new() };
-        format!("{lut} / {flip_flop}{multipliers}")
+        let mark = if is_current { "" } else { "†" };
+        format!("{lut} / {flip_flop}{multipliers}{mark}")
     }
 }
 
 /// Placement seeds of a complete row.
 const SEEDS: usize = 5;
 
+/// Standard error of the median of five normal variables, in deviations of one.
+const ERROR_OF_MEDIAN: f64 = 0.535_57;
+
 struct Clock {
     device: String,
     cycles: u32,
     /// The clock of every seed, kHz, ascending.
     khz: Vec<u32>,
+    /// Whether the placed netlist is that of today's sources.
+    is_current: bool,
+    /// The last commit of the sources that were placed.
+    commit: String,
 }
 
 impl Clock {
@@ -77,7 +87,17 @@ impl Clock {
             _ => String::new(),
         };
         let mark = if self.khz.len() < SEEDS { "*" } else { "" };
-        format!("{:.1}{range} | {}{mark}", self.mhz(), self.khz.len())
+        format!("{:.1}{range} | {}{mark} | {}", self.mhz(), self.khz.len(), self.sources())
+    }
+
+    fn sources(&self) -> String {
+        if self.is_current { "today's".into() } else { format!("older: `{}`", self.commit) }
+    }
+
+    /// Returns the standard error of the logarithm of the median, in deviations of one seed.
+    fn relative_error(&self) -> f64 {
+        // A row of fewer seeds counts as one seed.
+        if self.khz.len() == SEEDS { ERROR_OF_MEDIAN } else { 1.0 }
     }
 }
 
@@ -88,35 +108,37 @@ struct Measured {
     spread: Spread,
 }
 
-/// The spread of a design's clock over placement seeds.
+/// The spread of a clock over placement seeds, pooled over designs.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
-    seeds: usize,
-    /// Half-width of the 95 % interval of one clock, relative: Student's t times the deviation of
-    /// the logarithm.
+    /// Designs with several seeds.
+    designs: usize,
+    /// Half-width of the 95 % interval of one seed's clock, relative: Student's t times the
+    /// deviation of the logarithm from its design's mean.
     half: f64,
 }
 
 impl Spread {
-    /// Returns the spread of the clocks of one design.
-    fn of(clocks_khz: &[u32]) -> Option<Self> {
-        let seeds = clocks_khz.len();
-        if seeds < 2 {
-            return None;
+    /// Returns the spread of clocks within each of `designs`.
+    fn of<'a>(designs: impl Iterator<Item = &'a [u32]>) -> Option<Self> {
+        let (mut count, mut squares, mut freedom) = (0, 0.0, 0.0);
+        for clocks_khz in designs.filter(|clocks_khz| clocks_khz.len() > 1) {
+            let logs: Vec<f64> = clocks_khz.iter().map(|khz| f64::from(*khz).ln()).collect();
+            #[allow(clippy::cast_precision_loss)]
+            let seeds = logs.len() as f64;
+            let mean = logs.iter().sum::<f64>() / seeds;
+            squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
+            freedom += seeds - 1.0;
+            count += 1;
         }
-        let logs: Vec<f64> = clocks_khz.iter().map(|khz| f64::from(*khz).ln()).collect();
-        #[allow(clippy::cast_precision_loss)]
-        let count = seeds as f64;
-        let mean = logs.iter().sum::<f64>() / count;
-        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-        let student = StudentsT::new(0.0, 1.0, count - 1.0).ok()?;
-        let half = student.inverse_cdf(0.975) * (squares / (count - 1.0)).sqrt();
-        Some(Self { seeds, half })
+        let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+        Some(Self { designs: count, half: student.inverse_cdf(0.975) * (squares / freedom).sqrt() })
     }
 
-    /// Returns a product and quotient of `rows` clocks, each of one seed, with its interval.
-    fn ratio(self, ratio: f64, rows: u32) -> Estimate {
-        let factor = (self.half * f64::from(rows).sqrt()).exp();
+    /// Returns a product and quotient of the clocks of `rows` with its interval.
+    fn ratio(self, ratio: f64, rows: &[Option<&Clock>]) -> Estimate {
+        let squares = rows.iter().flatten().map(|clock| clock.relative_error().powi(2));
+        let factor = (self.half * squares.sum::<f64>().sqrt()).exp();
         Estimate { value: ratio, low: ratio / factor, high: ratio * factor }
     }
 }
@@ -124,13 +146,14 @@ impl Spread {
 /// The variants, in the paper's terms.
 const VARIANTS: [(&str, &str); 3] = [("ba", "BA"), ("wr", "WR"), ("ca", "CA")];
 
-/// Our variants: with order keys, the tree, and tiles of 16 streams.
-const OURS: [(&str, &str); 6] = [
+/// Our variants: with order keys, the tree, a bit for each pair, and tiles of 16 streams.
+const OURS: [(&str, &str); 7] = [
     ("ba-key", "BA, keys"),
     ("wr-key", "WR, keys"),
     ("ca-key", "CA, keys"),
     ("tree", "TREE"),
     ("tree-key", "TREE, keys"),
+    ("pair", "PAIR"),
     ("tiled", "TILED"),
 ];
 
@@ -187,12 +210,32 @@ fn read(folder: &Path) -> miette::Result<Measured> {
         reader.records().collect::<Result<_, _>>().into_diagnostic()
     };
     let number = |row: &csv::StringRecord, at: usize| row[at].parse::<u32>().into_diagnostic();
+    let mut areas = BTreeMap::new();
+    // Netlists of today's sources.
+    let mut netlists: BTreeMap<(String, u32), String> = BTreeMap::new();
+    for row in rows("area.csv")? {
+        let streams = number(&row, 1)?;
+        let area = Area {
+            lut: number(&row, 3)?,
+            flip_flop: number(&row, 4)?,
+            multiplier: number(&row, 5)?,
+            is_current: !row[7].is_empty(),
+        };
+        if area.is_current && !row[8].is_empty() {
+            netlists.insert((row[0].into(), streams), row[8].into());
+        }
+        areas.insert((row[0].into(), streams, row[2].into()), area);
+    }
     let mut clocks: BTreeMap<(String, u32), Clock> = BTreeMap::new();
     for row in rows("clock.csv")? {
-        let clock = clocks.entry((row[0].into(), number(&row, 1)?)).or_insert_with(|| Clock {
+        let design = (row[0].into(), number(&row, 1)?);
+        let is_current = netlists.get(&design).is_some_and(|netlist| *netlist == row[6]);
+        let clock = clocks.entry(design).or_insert_with(|| Clock {
             device: row[2].into(),
             cycles: 0,
             khz: Vec::new(),
+            is_current,
+            commit: row[8].into(),
         });
         clock.cycles = number(&row, 4)?;
         clock.khz.push(number(&row, 5)?);
@@ -200,19 +243,9 @@ fn read(folder: &Path) -> miette::Result<Measured> {
     for clock in clocks.values_mut() {
         clock.khz.sort_unstable();
     }
-    let seeds: Vec<u32> =
-        rows("seeds.csv")?.iter().map(|row| number(row, 4)).collect::<miette::Result<_>>()?;
-    let spread = Spread::of(&seeds).ok_or_else(|| miette::miette!("seeds.csv needs two rows"))?;
-    let mut measured = Measured { areas: BTreeMap::new(), clocks, spread };
-    for row in rows("area.csv")? {
-        let area = Area {
-            lut: number(&row, 3)?,
-            flip_flop: number(&row, 4)?,
-            multiplier: number(&row, 5)?,
-        };
-        measured.areas.insert((row[0].into(), number(&row, 1)?, row[2].into()), area);
-    }
-    Ok(measured)
+    let spread = Spread::of(clocks.values().map(|clock| clock.khz.as_slice()))
+        .ok_or_else(|| miette::miette!("clock.csv needs a design with two seeds"))?;
+    Ok(Measured { areas, clocks, spread })
 }
 
 impl Measured {
@@ -262,11 +295,22 @@ fn clocks(measured: &Measured, variants: &[(&str, &str)]) -> Vec<Line> {
     let line = |(design, name): &(&str, &str)| {
         let clock = |streams| Some((f64::from(streams), measured.clock(design, streams)?.mhz()));
         Line {
-            name: format!("{name}, ours"),
+            name: format!("{name}, ours{}", older(measured, design)),
             points: SIZES.into_iter().filter_map(clock).collect(),
         }
     };
     variants.iter().map(line).collect()
+}
+
+/// Returns the sizes of `design` whose clocks are of older sources, for a figure's legend.
+fn older(measured: &Measured, design: &str) -> String {
+    let sizes: Vec<String> = measured
+        .clocks
+        .iter()
+        .filter(|((name, _), clock)| name == design && !clock.is_current)
+        .map(|((_, streams), _)| streams.to_string())
+        .collect();
+    if sizes.is_empty() { String::new() } else { format!(" (older: {})", sizes.join(", ")) }
 }
 
 /// Returns the decisions per second of each kind of core, by streams, and the packets per second of
@@ -278,7 +322,10 @@ fn decision_rates(measured: &Measured) -> Vec<Line> {
             let clock = measured.clock(design, *streams)?;
             Some((f64::from(*streams), clock.decisions_per_second()))
         };
-        Line { name: name.into(), points: sizes.iter().filter_map(rate).collect() }
+        Line {
+            name: format!("{name}{}", older(measured, design)),
+            points: sizes.iter().filter_map(rate).collect(),
+        }
     });
     let lines = [(64, 1), (1500, 10), (64, 10), (1500, 100)].map(|(bytes, gigabits)| {
         let packets = packets_per_second(bytes, gigabits);
@@ -522,10 +569,27 @@ fn clock_changes() -> Vec<ClockChange> {
     ]
 }
 
-/// Tests the statements about clocks: one seed a row on an ECP5, with the spread of `seeds.csv`.
+/// Names the rows among `rows` that are of older sources.
+fn older_rows(measured: &Measured, rows: &[(&str, u32)]) -> Vec<String> {
+    let older = rows.iter().filter(|(design, streams)| {
+        measured.clock(design, *streams).is_some_and(|clock| !clock.is_current)
+    });
+    older.map(|(design, streams)| format!("{} {streams}", design.to_uppercase())).collect()
+}
+
+/// Returns `estimate` and how certain it is. It is not judged if rows are of older sources.
+fn judged(measured: &Measured, estimate: Estimate, rows: &[(&str, u32)]) -> (Estimate, String) {
+    let older = older_rows(measured, rows);
+    if older.is_empty() {
+        return (estimate, format!("95 %, {} designs' seeds pooled", measured.spread.designs));
+    }
+    let open = Estimate { low: f64::NEG_INFINITY, high: f64::INFINITY, ..estimate };
+    (open, format!("not judged, of older sources: {}", older.join(", ")))
+}
+
+/// Tests the statements about clocks: an ECP5's, with the spread of all rows.
 fn clock_claims(measured: &Measured) -> Vec<Claim> {
     let spread = measured.spread;
-    let interval = format!("one seed a row, 95 % from {} seeds of one design", spread.seeds);
     let mhz = |design: &str, streams| measured.clock(design, streams).map_or(f64::NAN, Clock::mhz);
     let mut claims = vec![
         Test::new(
@@ -542,27 +606,34 @@ fn clock_claims(measured: &Measured) -> Vec<Claim> {
         ),
     ];
     for change in clock_changes() {
-        let (from, to) = change.streams;
-        let (at_from, at_to) = (mhz(change.design, from), mhz(change.design, to));
-        let ratio = spread.ratio(at_to / at_from, 2);
+        let rows = [change.streams.0, change.streams.1].map(|streams| (change.design, streams));
+        let [from, to] = rows.map(|(design, streams)| measured.clock(design, streams));
+        let [at_from, at_to] = rows.map(|(design, streams)| mhz(design, streams));
+        let ratio = spread.ratio(at_to / at_from, &[from, to]);
         let percent = |ratio: f64| 100.0 * (ratio - 1.0);
         let value = Estimate {
             value: percent(ratio.value),
             low: percent(ratio.low),
             high: percent(ratio.high),
         };
+        let effect = format!("{:+.0} % [{:+.0}, {:+.0}]", value.value, value.low, value.high);
+        let (value, certainty) = judged(measured, value, &rows);
         let (item, name) = (change.item, change.name);
+        let (from, to) = change.streams;
         let what = format!("{item}: {name}, clock from {from} to {to} streams");
         claims.push(Test::new(what, change.paper, change.criterion, change.allowed).by(
             Evidence::Computed,
             format!("ECP5: {at_from:.1} to {at_to:.1} MHz"),
             value,
-            format!("{:+.0} % [{:+.0}, {:+.0}]; {interval}", value.value, value.low, value.high),
+            format!("{effect}; {certainty}"),
         ));
     }
     // The part of its clock that a variant keeps from 4 to 32 streams; WR's over BA's.
     let kept = |design| mhz(design, 32) / mhz(design, 4);
-    let steadier = spread.ratio(kept("wr") / kept("ba"), 4);
+    let rows = [("wr", 4), ("wr", 32), ("ba", 4), ("ba", 32)];
+    let clocks = rows.map(|(design, streams)| measured.clock(design, streams));
+    let steadier = spread.ratio(kept("wr") / kept("ba"), &clocks);
+    let (value, certainty) = judged(measured, steadier, &rows);
     claims.push(
         Test::new(
             "Fig 9, 10: WR's clock is steadier than BA's, 4 to 32 streams",
@@ -573,9 +644,9 @@ fn clock_claims(measured: &Measured) -> Vec<Claim> {
         .by(
             Evidence::Computed,
             format!("ECP5: WR keeps {:.0} %, BA {:.0} %", 100.0 * kept("wr"), 100.0 * kept("ba")),
-            steadier,
+            value,
             format!(
-                "× {:.2} [{:.2}, {:.2}]; {interval}",
+                "× {:.2} [{:.2}, {:.2}]; {certainty}",
                 steadier.value, steadier.low, steadier.high
             ),
         ),
@@ -590,9 +661,17 @@ fn rate_claims(measured: &Measured) -> Vec<Claim> {
         measured.clock(design, streams).map_or(f64::NAN, Clock::decisions_per_second)
     };
     let mut claims = Vec::new();
-    let gains: Vec<f64> = SIZES.map(|streams| rate("ca", streams) / rate("ba", streams)).into();
-    let (least, most) = (span(&gains).low, span(&gains).high);
-    let (low, high) = (spread.ratio(least, 2).low, spread.ratio(most, 2).high);
+    let gains = SIZES.map(|streams| {
+        let clocks = ["ca", "ba"].map(|design| measured.clock(design, streams));
+        spread.ratio(rate("ca", streams) / rate("ba", streams), &clocks)
+    });
+    let values = gains.map(|gain| gain.value);
+    let (least, most) = (span(&values).low, span(&values).high);
+    let low = span(&gains.map(|gain| gain.low)).low;
+    let high = span(&gains.map(|gain| gain.high)).high;
+    let rows: Vec<(&str, u32)> =
+        SIZES.iter().flat_map(|streams| [("ca", *streams), ("ba", *streams)]).collect();
+    let (value, certainty) = judged(measured, Estimate { value: least, low, high }, &rows);
     claims.push(
         Test::new(
             "Fig 11: CA's decisions/s over BA's, 4 to 32 streams",
@@ -602,22 +681,20 @@ fn rate_claims(measured: &Measured) -> Vec<Claim> {
         )
         .by(
             Evidence::Computed,
-            format!("ECP5: × {}", list(&gains)),
-            Estimate { value: least, low, high },
-            format!(
-                "× {least:.2} to {most:.2} [{low:.2}, {high:.2}]; one seed a row, 95 % from {} \
-                 seeds of one design",
-                spread.seeds
-            ),
+            format!("ECP5: × {}", list(&values)),
+            value,
+            format!("× {least:.2} to {most:.2} [{low:.2}, {high:.2}]; {certainty}"),
         ),
     );
-    let rates = VARIANTS
-        .iter()
-        .flat_map(|(design, name)| SIZES.map(|streams| (rate(design, streams), *name, streams)));
+    let rates = VARIANTS.iter().flat_map(|(design, name)| {
+        SIZES.map(|streams| (rate(design, streams), *design, *name, streams))
+    });
     let slowest = rates.min_by(|a, b| a.0.total_cmp(&b.0));
-    let (slowest, name, streams) = slowest.unwrap_or((f64::NAN, "", 0));
+    let (slowest, design, name, streams) = slowest.unwrap_or((f64::NAN, "", "", 0));
+    let clock = measured.clock(design, streams);
+    let sources = clock.map_or(String::new(), Clock::sources);
     for (bytes, gigabits) in [(64, 1), (1500, 1), (1500, 10)] {
-        let margin = spread.ratio(slowest / packets_per_second(bytes, gigabits), 1);
+        let margin = spread.ratio(slowest / packets_per_second(bytes, gigabits), &[clock]);
         claims.push(
             Test::new(
                 format!("Sec 5.1: all variants, {bytes} bytes at {gigabits} Gb/s"),
@@ -633,8 +710,8 @@ fn rate_claims(measured: &Measured) -> Vec<Claim> {
                 ),
                 margin,
                 format!(
-                    "× {:.1} [{:.1}, {:.1}]; one seed, 95 % from {} seeds of one design",
-                    margin.value, margin.low, margin.high, spread.seeds
+                    "× {:.1} [{:.1}, {:.1}]; 95 %, {} designs' seeds pooled; sources {sources}",
+                    margin.value, margin.low, margin.high, spread.designs
                 ),
             ),
         );
@@ -655,31 +732,51 @@ fn line_rates(clock: &Clock, bytes: u32) -> String {
     if met.is_empty() { "none".into() } else { met.join(", ") }
 }
 
+/// Says which rows are of today's sources.
+fn sources(measured: &Measured) -> String {
+    let current = measured.clocks.values().filter(|clock| clock.is_current).count();
+    let mut text =
+        format!("{current} of {} clocks are of today's netlists. ", measured.clocks.len());
+    if current < measured.clocks.len() {
+        text += "The others are of older sources: column *sources* has their last commit, figures \
+                 name their sizes in the legend, and statements that need them are not judged. \
+                 WR of 32 streams and TILED of older sources were placed with nextpnr's default \
+                 weights. ";
+    }
+    text += if measured.areas.values().all(|area| area.is_current) {
+        "All areas are of today's sources, also in rows of older clocks.\n\n"
+    } else {
+        "Areas marked † are of older sources.\n\n"
+    };
+    text
+}
+
 fn text(measured: &Measured, claims: &[Claim]) -> String {
     let mut text = String::from(
         "# ShareStreams: area and clock\n\n\
          Section 5.1. `make rtl-report` measures with open tools: yosys for area, nextpnr for the \
          clock, with more weight on timing than nextpnr's default (`PLACER` in \
          `rtl/synthesis/report.py`). It measures designs again whose netlist has changed. Missing \
-         values are not measured yet. WR of 32 streams and TILED were placed with nextpnr's \
-         default weights, WR of 32 before the streams' update was split into forecast and \
-         outcome. `make figures` draws the figures from `hardware/`, and `make test` verifies \
-         them. The timelines of [Figure 6](fig6.svg), and of [Compute-Ahead](fig6-ahead.svg), \
-         come from a simulation that `make test` repeats.\n\n\
+         values are not measured yet. `make figures` draws the figures from `hardware/`, and \
+         `make test` verifies them. The timelines of [Figure 6](fig6.svg), and of \
+         [Compute-Ahead](fig6-ahead.svg), come from a simulation that `make test` repeats.\n\n\
          The vendor's tools pack cells into slices. Slices are therefore a range, from the minimum \
          for the LUTs and flip-flops to the number without sharing. There is no open place and \
          route for Virtex: clocks are an ECP5's, speed grade 8, the median of five placement \
-         seeds. Rows marked * have fewer; those of one seed are of earlier netlists. Three seeds \
-         of an earlier netlist of CA with keys, 32 streams (`hardware/seeds.csv`), give the \
-         spread of one clock: 95 % interval × ",
+         seeds. Rows marked * have fewer.\n\n",
     );
+    text += &sources(measured);
     let factor = measured.spread.half.exp();
-    let _ = write!(text, "{:.2} to {factor:.2}", 1.0 / factor);
+    let _ = write!(
+        text,
+        "The seeds of {} designs give the spread of one clock: 95 % interval × {:.2} to \
+         {factor:.2}. A median of five has {:.0} % of its width on a logarithmic scale.\n\n",
+        measured.spread.designs,
+        1.0 / factor,
+        100.0 * ERROR_OF_MEDIAN,
+    );
     text.push_str(
-        ". No statement of the paper about \
-         clocks is larger than this spread, so none can be judged. Earlier versions of this page \
-         had no rows for clocks.\n\n\
-         ## Blocks\n\n\
+        "## Blocks\n\n\
          | block | Virtex: paper's slices | LUT / FF | slices | Virtex-II: paper's slices \
          | LUT / FF | slices |\n|---|---|---|---|---|---|---|\n",
     );
@@ -719,11 +816,11 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
              Our variants. *With keys*, windows are numbers that the register blocks compute while \
              the network works, and a pass compares numbers. TREE is a tree of decision blocks in \
              one long cycle, winner only; with keys it has two levels: all pairs of each group of \
-             four, then all pairs of the groups' firsts. TILED passes streams from block RAM \
-             through one network of 16 lanes.\n\n\
+             four, then all pairs of the groups' firsts. PAIR has a registered bit for each pair of \
+             streams. TILED passes streams from block RAM through one network of 16 lanes.\n\n\
              | core | streams | part | LUT / FF | MHz: median (range) | seeds \
-             | cycles a decision | M decisions/s | keeps up with 64 bytes at (Gb/s) \
-             | with 1,500 bytes |\n|---|---|---|---|---|---|---|---|---|---|\n";
+             | sources | cycles a decision | M decisions/s | keeps up with 64 bytes at (Gb/s) \
+             | with 1,500 bytes |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
     for (design, name) in VARIANTS.into_iter().chain(OURS) {
         for streams in SIZES.into_iter().chain(TILED_SIZES) {
             if let (Some(clock), Some(area)) =
@@ -750,14 +847,10 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
     text += "\n## The paper's statements\n\n";
     text += HEAD;
     text += &rows(claims, "");
-    text += "\n*Clocks* are of another family than the paper's, and of one seed. Our BA does not \
-             lose a fifth of its clock from 4 to 8 streams. Our BA and WR lose clock from 8 to 32 \
-             streams, where the paper's stay level on Virtex; so does our CA, where the paper's \
-             stays level on Virtex-II. With one seed the spread covers both. Rows with WR of 32 \
-             streams also compare different settings of the placer. CA saves a cycle but loses \
-             clock; its gain in decisions is within the spread at every size. *Blocks*: our \
-             decision block is larger than the paper's on Virtex, which has no multipliers, and \
-             smaller on Virtex-II; our register block is larger on both.\n";
+    text += "\n*Clocks* are of another family than the paper's, so only their changes with the \
+             number of streams are compared. *Blocks*: our decision block is larger than the \
+             paper's on Virtex, which has no multipliers, and smaller on Virtex-II; our register \
+             block is larger on both.\n";
     for (name, what) in [("fig9", "9"), ("fig10", "10"), ("fig11", "11")] {
         let _ = write!(
             text,
@@ -771,21 +864,54 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::Verdict;
+
+    fn clock(khz: &[u32], is_current: bool) -> Clock {
+        let commit = "1234abcd".into();
+        Clock { device: String::new(), cycles: 1, khz: khz.into(), is_current, commit }
+    }
 
     #[test]
-    fn the_spread_is_students_interval_of_logarithms() {
-        let spread = Spread::of(&[100, 110, 121]).expect("three seeds");
+    fn the_spread_is_students_interval_of_logarithms_pooled_over_designs() {
+        let three: &[u32] = &[100, 110, 121];
+        let spread = Spread::of([three].into_iter()).expect("three seeds");
         // Logarithms ln 1.1 apart, so the deviation is ln 1.1; 4.3027 for 2 degrees of freedom.
         assert!((spread.half - 4.302_65 * 1.1_f64.ln()).abs() < 1e-4);
-        let two = spread.ratio(2.0, 2);
-        assert!((two.high / two.low - (2.0 * spread.half * 2.0_f64.sqrt()).exp()).abs() < 1e-9);
-        assert!(Spread::of(&[100]).is_none());
+        let single: &[u32] = &[7];
+        let pooled = Spread::of([three, single, three].into_iter()).expect("two designs");
+        // 2.7764 for 4 degrees of freedom.
+        assert!((pooled.half - 2.776_45 * 1.1_f64.ln()).abs() < 1e-4 && pooled.designs == 2);
+        let (one, five) = (clock(&[1], true), clock(&[1, 1, 1, 1, 1], true));
+        let two = spread.ratio(2.0, &[Some(&one), Some(&five)]);
+        let half = spread.half * (1.0 + ERROR_OF_MEDIAN.powi(2)).sqrt();
+        assert!((two.high / two.low - (2.0 * half).exp()).abs() < 1e-9);
+        assert!(Spread::of([single].into_iter()).is_none());
+    }
+
+    #[test]
+    fn a_row_names_its_sources_and_older_rows_are_not_judged() {
+        assert_eq!(clock(&[70_000], false).cell(), "70.0 | 1* | older: `1234abcd`");
+        let five = [70_000, 71_000, 72_000, 73_000, 74_000];
+        assert_eq!(clock(&five, true).cell(), "72.0 (70.0–74.0) | 5 | today's");
+        let clocks = [
+            (("wr".to_owned(), 4), clock(&five, true)),
+            (("wr".to_owned(), 8), clock(&five, false)),
+        ];
+        let spread = Spread { designs: 2, half: 0.1 };
+        let measured = Measured { areas: BTreeMap::new(), clocks: clocks.into(), spread };
+        let (ratio, _) = judged(&measured, Estimate::exact(1.0), &[("wr", 4)]);
+        assert_eq!(Allowed::Above(0.5).judge(ratio), Verdict::Reproduced);
+        let (ratio, why) = judged(&measured, Estimate::exact(1.0), &[("wr", 4), ("wr", 8)]);
+        assert_eq!(Allowed::Above(0.5).judge(ratio), Verdict::CannotTell);
+        assert_eq!(why, "not judged, of older sources: WR 8");
+        assert_eq!(older(&measured, "wr"), " (older: 8)");
     }
 
     #[test]
     fn the_slices_of_a_block_are_a_range() {
-        let area = Area { lut: 25, flip_flop: 21, multiplier: 0 };
+        let area = Area { lut: 25, flip_flop: 21, multiplier: 0, is_current: false };
         assert_eq!((area.least_slices(), area.most_slices()), (13, 23));
+        assert_eq!(area.cells(), "25 / 21†");
     }
 
     #[test]

