@@ -84,6 +84,28 @@ async def a_packet_offered_while_a_decision_starts_is_in_the_next(dut):
 
 
 @cocotb.test()
+async def a_packet_offered_in_the_cycle_of_a_load_is_of_the_new_contract(dut):
+    core = Core(dut)
+    await core.start()
+    await core.load(0, contract(0, 0, 5))
+    for _ in range(2):
+        core.offer(0, 0)
+    for _ in range(12):
+        await core.cycle()
+    # The head and a packet are in the core, which has room for more. LOAD discards them, and takes
+    # none in its cycle.
+    assert not core.queues[0]
+    core.offer(0, 0)
+    await core.load(0, contract(0, 0, 7))
+    assert len(core.queues[0]) == 1
+    for _ in range(12):
+        await core.cycle()
+    assert (await core.decide())[0] == 0
+    assert (await core.decide())[0] is None
+    assert core.count(0)["serviced"] == 1
+
+
+@cocotb.test()
 async def load_waits_for_decisions_on_their_way(dut):
     core = Core(dut)
     await core.start()

@@ -220,6 +220,10 @@ pub(crate) trait Model {
         &[]
     }
     fn attributes(&self, stream: StreamId) -> Attributes;
+    /// Removes all packets of `stream`.
+    fn discard(&mut self, _stream: StreamId) {
+        unimplemented!("only the engine's selector replaces streams");
+    }
     /// Returns the cost of the structure's decisions; zeros if the model has no structure.
     fn cost(&self) -> Cost {
         Cost::default()
@@ -281,6 +285,14 @@ impl<D: Discipline<Stamp = ()>> Model for EngineModel<D> {
         let deadline = self.selector.deadline_ns(stream).unwrap_or(0);
         let window = (self.window)(self.selector.state(stream));
         self.counts.attributes(stream, &self.queues.0[stream.index()], deadline, window)
+    }
+
+    fn discard(&mut self, stream: StreamId) {
+        let queue = &mut self.queues.0[stream.index()];
+        if !queue.is_empty() {
+            queue.clear();
+            self.selector.head_departed(stream, None);
+        }
     }
 }
 
@@ -427,6 +439,18 @@ impl Reference {
         Ok(stream)
     }
 
+    /// Discards the packets of `stream` and adds its successor, which comes last among equals.
+    ///
+    /// # Errors
+    /// Returns the engine's error, if the contract cannot be scheduled.
+    ///
+    /// # Panics
+    /// Panics if `stream` was not loaded, and with blocks or a hardware priority queue.
+    pub fn replace(&mut self, stream: StreamId, load: &Load) -> Result<StreamId, ContractError> {
+        self.model.discard(stream);
+        self.load(load)
+    }
+
     /// Enqueues a packet.
     ///
     /// # Panics
@@ -499,6 +523,22 @@ mod tests {
         }
         let order: Vec<_> = (0..8).map(|now| reference.decide(now).map_or(9, |s| s.0)).collect();
         assert_eq!(order, [0, 1, 0, 2, 0, 1, 0, 2]);
+    }
+
+    #[test]
+    fn a_replaced_stream_leaves_its_packets_and_counters() {
+        let mut reference = dwcs();
+        let [first, second] = [(1, 3), (1, 2)].map(|(x, y)| reference.load(&load(x, y)).unwrap());
+        for stream in [first, second, second] {
+            reference.enqueue(0, stream, 1);
+        }
+        assert_eq!(reference.decide(0), Some(first));
+        let third = reference.replace(second, &load(0, 4)).unwrap();
+        assert_eq!((third.index(), reference.attributes(third).y), (2, 4));
+        assert_eq!(reference.decide(1), None);
+        reference.enqueue(2, third, 1);
+        assert_eq!(reference.decide(2), Some(third));
+        assert_eq!(reference.attributes(third).serviced, 1);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! A decision's winner and state are compared when it ends, with the engine's at its start: by then
 //! further decisions are on their way. When the core had to wait for the state, and after idle
-//! cycles, the state is compared before the next decision. `main.rs` describes the comparison.
+//! cycles, the state is compared before the next decision. Between decisions the last stream is
+//! loaded again, while packets are offered and decisions are on their way. `main.rs` describes the
+//! comparison.
 
 use std::collections::VecDeque;
 
@@ -10,7 +12,7 @@ use millstream_hw::Mode;
 
 use crate::coverage::{Before, Coverage};
 use crate::length;
-use crate::model::{Configuration, Core, Outputs, config_bits, load_bits};
+use crate::model::{Configuration, Core, Outputs, Stream, config_bits, load_bits};
 use crate::source::{Counters, Expected, Source};
 use crate::traffic::{Dice, Epoch};
 
@@ -19,6 +21,9 @@ const LATENCY: u64 = 3;
 
 /// Cycles until the core has seen that a stream is idle and has a packet, and waits for its effect.
 const NOTICED: u32 = 5;
+
+/// A LOAD follows one of this many decisions.
+const RELOAD_EVERY: u32 = 100;
 
 /// A decision on its way.
 #[derive(Debug)]
@@ -49,6 +54,8 @@ struct Run<'a> {
     dropped: Vec<u64>,
     /// Decisions that started in the cycle after another's start.
     back_to_back: u64,
+    /// LOADs between decisions.
+    reloads: u64,
 }
 
 impl Run<'_> {
@@ -57,6 +64,9 @@ impl Run<'_> {
         self.load()?;
         let mut made = 0;
         while made < most {
+            if made > 0 && self.source.dice.one_in(RELOAD_EVERY) {
+                self.reload()?;
+            }
             let (now, drained) = self.until_ready(made > 0)?;
             if drained && !self.compare()? {
                 return Ok(made);
@@ -95,6 +105,39 @@ impl Run<'_> {
         // The last epoch's streams may still have been charged.
         self.dropped.fill(0);
         Ok(())
+    }
+
+    /// Loads the last stream again as soon as the core accepts it, and offers it a packet in that
+    /// cycle: the first of the new contract. The packets taken before are discarded; the host
+    /// withdraws those that were not.
+    fn reload(&mut self) -> Result<(), String> {
+        let last = self.outside.len() - 1;
+        self.core.inputs.decide = 0;
+        self.core.inputs.load_valid = 1;
+        self.core.inputs.load_id = last as u8;
+        for _ in 0..=LATENCY {
+            let out = self.evaluate()?;
+            if out.load_ready == 0 {
+                self.clock(out);
+                continue;
+            }
+            let rtas99 = self.source.epoch.settings.rtas99;
+            let (load, deadline) = self.source.replace_last()?;
+            self.core.inputs.load = load_bits(&load, rtas99, deadline, load.first != 0);
+            self.outside[last].clear();
+            self.outside[last].push_back(self.source.arrive_last());
+            self.source.reference.charge(self.source.now);
+            let out = self.settle();
+            self.clock(out);
+            self.core.inputs.load_valid = 0;
+            self.dropped[last] = 0;
+            if let Some(before) = self.before.get_mut(last) {
+                *before = Before { stream: Stream::default(), dropped: 0 };
+            }
+            self.reloads += 1;
+            return Ok(());
+        }
+        Err("a LOAD is not accepted after all decisions".to_owned())
     }
 
     /// Offers the packets that arrive in the next `step` ticks.
@@ -281,7 +324,7 @@ pub fn compare(
     let mut core = Core::new(configuration);
     let mut counters = Counters::default();
     let mut coverage = Coverage::new();
-    let mut back_to_back = 0;
+    let (mut back_to_back, mut reloads) = (0, 0);
     while counters.decisions < decisions {
         let mut epoch = Epoch::random(&mut dice, configuration.streams, mode);
         let settings = epoch.settings;
@@ -300,6 +343,7 @@ pub fn compare(
             before: Vec::new(),
             dropped: vec![0; streams],
             back_to_back: 0,
+            reloads: 0,
         };
         let outcome = run.epoch(most).map_err(|what| {
             let (epoch, now) = (counters.epochs, run.source.now);
@@ -308,10 +352,14 @@ pub fn compare(
         counters.add(outcome?, &run.source);
         coverage.add(&run.coverage);
         back_to_back += run.back_to_back;
+        reloads += run.reloads;
     }
     // The point of the core: an error if the comparison hardly ever tried it.
     if back_to_back < counters.decisions / 4 {
         return Err(format!("only {back_to_back} decisions started back to back"));
+    }
+    if reloads < counters.decisions / u64::from(2 * RELOAD_EVERY) {
+        return Err(format!("only {reloads} streams were loaded again"));
     }
     Ok((counters, coverage))
 }

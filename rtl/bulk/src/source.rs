@@ -6,7 +6,7 @@ use millstream::StreamId;
 use millstream_hw::{Attributes, Mode, Reference};
 
 use crate::model::Stream;
-use crate::traffic::{Arrivals, Dice, Epoch};
+use crate::traffic::{Arrivals, Dice, Epoch, load as random_load};
 
 /// Deadlines at least this far from now count as outside the window.
 const WINDOW: u64 = 1 << 14;
@@ -42,6 +42,8 @@ pub struct Source<'a> {
     pub epoch: Epoch,
     pub reference: Reference,
     queues: Vec<Queue>,
+    /// The engine's stream of each of the hardware's.
+    ids: Vec<StreamId>,
     /// The time of the next decision.
     pub now: u64,
     /// Packets that a decision serves, and so the usual step.
@@ -56,7 +58,17 @@ impl<'a> Source<'a> {
     /// Creates streams to be loaded, for blocks of `block` packets.
     pub fn new(dice: &'a mut Dice, epoch: Epoch, reference: Reference, block: u16) -> Self {
         let queues = vec![Queue::default(); epoch.loads.len()];
-        Self { dice, epoch, reference, queues, now: 0, block, punctual: false, virtual_time: 0 }
+        Self {
+            dice,
+            epoch,
+            reference,
+            queues,
+            ids: Vec::new(),
+            now: 0,
+            block,
+            punctual: false,
+            virtual_time: 0,
+        }
     }
 
     /// Starts at a random time, the hardware's `now`, and loads the engine. Calls `each` with each
@@ -69,15 +81,30 @@ impl<'a> Source<'a> {
         self.now = 65_536 * (1 + u64::from(self.dice.below(3))) + u64::from(now);
         for (i, load) in self.epoch.loads.iter_mut().enumerate() {
             load.deadline += self.now;
-            let deadline = match (self.epoch.settings.mode, load.first) {
-                (Mode::Static, _) => load.priority,
-                (_, 0) => now,
-                _ => load.deadline as u16,
-            };
-            each(i, load, deadline);
-            self.reference.load(load).map_err(|error| error.to_string())?;
+            each(i, load, deadline(self.epoch.settings.mode, load, now));
+            self.ids.push(self.reference.load(load).map_err(|error| error.to_string())?);
         }
         Ok(())
+    }
+
+    /// Replaces the contract of the last stream by a random one, as a LOAD does; returns it with its
+    /// deadline. The engine numbers new streams upwards, and numbers break ties, so the others cannot
+    /// be replaced.
+    pub fn replace_last(&mut self) -> Result<(millstream_hw::Load, u16), String> {
+        let last = self.queues.len() - 1;
+        let mut load = random_load(self.dice, self.epoch.settings.mode);
+        load.deadline += self.now;
+        let replaced = self.reference.replace(self.ids[last], &load);
+        self.ids[last] = replaced.map_err(|error| error.to_string())?;
+        self.epoch.loads[last] = load;
+        self.queues[last] = Queue::default();
+        Ok((load, deadline(self.epoch.settings.mode, &load, self.now as u16)))
+    }
+
+    /// Enqueues a packet of the last stream, stamped with the time of the next decision; returns
+    /// its stamp.
+    pub fn arrive_last(&mut self) -> u16 {
+        self.enqueue(self.queues.len() - 1, self.now)
     }
 
     /// Returns the next increment of time.
@@ -114,7 +141,7 @@ impl<'a> Source<'a> {
 
     fn enqueue(&mut self, i: usize, time: u64) -> u16 {
         let bytes = 1 + self.dice.below(16);
-        self.reference.enqueue(time, StreamId(i as u32), bytes);
+        self.reference.enqueue(time, self.ids[i], bytes);
         let queue = &mut self.queues[i];
         let length = u64::from(bytes) * TAG_UNIT / u64::from(self.epoch.loads[i].weight);
         queue.tag = queue.tag.max(self.virtual_time) + length;
@@ -127,10 +154,12 @@ impl<'a> Source<'a> {
 
     /// Makes the engine's decision, and advances the virtual time.
     pub fn decide(&mut self) -> Option<usize> {
-        let winner = self.reference.decide(self.now).map(StreamId::index);
+        let last = self.queues.len() - 1;
+        let number = |stream: StreamId| stream.index().min(last);
+        let winner = self.reference.decide(self.now).map(number);
         self.virtual_time = 0;
         for stream in self.reference.winners() {
-            let served = self.queues[stream.index()].waiting.pop_front();
+            let served = self.queues[number(*stream)].waiting.pop_front();
             self.virtual_time = served.map_or(0, |(tag, _)| tag);
         }
         if winner.is_none() {
@@ -141,7 +170,7 @@ impl<'a> Source<'a> {
 
     /// Returns the engine's attributes of each stream.
     pub fn all(&self) -> Vec<Attributes> {
-        (0..self.queues.len()).map(|i| self.reference.attributes(StreamId(i as u32))).collect()
+        self.ids.iter().map(|id| self.reference.attributes(*id)).collect()
     }
 
     /// Returns the engine's attributes, unless a value left the hardware's widths or window.
@@ -209,6 +238,15 @@ impl<'a> Source<'a> {
         }
         let load = self.epoch.loads[i];
         Err(format!("stream {i} {load:?}: {got:?}, the engine's {expected:?}"))
+    }
+}
+
+/// Returns the deadline field of a LOAD at time `now`.
+fn deadline(mode: Mode, load: &millstream_hw::Load, now: u16) -> u16 {
+    match (mode, load.first) {
+        (Mode::Static, _) => load.priority,
+        (_, 0) => now,
+        _ => load.deadline as u16,
     }
 }
 

@@ -72,7 +72,8 @@ impl Epoch {
     }
 }
 
-fn load(dice: &mut Dice, mode: Mode) -> Load {
+/// Returns a random contract.
+pub fn load(dice: &mut Dice, mode: Mode) -> Load {
     let y = match dice.below(8) {
         0 => 0,
         1 => dice.byte(256),
