@@ -816,8 +816,8 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
              Our variants. *With keys*, windows are numbers that the register blocks compute while \
              the network works, and a pass compares numbers. TREE is a tree of decision blocks in \
              one long cycle, winner only; with keys it has two levels: all pairs of each group of \
-             four, then all pairs of the groups' firsts. PAIR has a registered bit for each pair of \
-             streams. TILED passes streams from block RAM through one network of 16 lanes.\n\n\
+             four, then all pairs of the groups' firsts. PAIR has a registered bit for each pair \
+             of streams. TILED passes streams from block RAM through one network of 16 lanes.\n\n\
              | core | streams | part | LUT / FF | MHz: median (range) | seeds \
              | sources | cycles a decision | M decisions/s | keeps up with 64 bytes at (Gb/s) \
              | with 1,500 bytes |\n|---|---|---|---|---|---|---|---|---|---|---|\n";

@@ -87,9 +87,9 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Replaces the contract of the last stream by a random one, as a LOAD does; returns it with its
-    /// deadline. The engine numbers new streams upwards, and numbers break ties, so the others cannot
-    /// be replaced.
+    /// Replaces the contract of the last stream by a random one, as a LOAD does; returns it with
+    /// its deadline. The engine numbers new streams upwards, and numbers break ties, so the others
+    /// cannot be replaced.
     pub fn replace_last(&mut self) -> Result<(millstream_hw::Load, u16), String> {
         let last = self.queues.len() - 1;
         let mut load = random_load(self.dice, self.epoch.settings.mode);
