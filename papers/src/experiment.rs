@@ -140,15 +140,35 @@ pub(crate) fn figure(
     estimates(title, x_axis, y_axis, drawn, &[])
 }
 
+/// Draws a figure of so many lines that the legend needs the room above them.
+pub(crate) fn tall_figure(
+    title: &str,
+    x_axis: (&str, bool),
+    y_axis: (&str, bool),
+    drawn: &[Line],
+) -> miette::Result<String> {
+    sized((760, 640), title, x_axis, y_axis, drawn, &[])
+}
+
 /// Draws a figure with error bars of half-lengths `halves`, by line and point.
 pub(crate) fn estimates(
+    title: &str,
+    x_axis: (&str, bool),
+    y_axis: (&str, bool),
+    drawn: &[Line],
+    halves: &[Vec<f64>],
+) -> miette::Result<String> {
+    sized((760, 400), title, x_axis, y_axis, drawn, halves)
+}
+
+fn sized(
+    size: (u32, u32),
     title: &str,
     (x_label, x_log): (&str, bool),
     (y_label, y_log): (&str, bool),
     drawn: &[Line],
     halves: &[Vec<f64>],
 ) -> miette::Result<String> {
-    let size = (760, 400);
     let chart = Chart { title, x_label, y_label, x_log, y_log, standalone: true, size };
     chart::estimates(&chart, drawn, halves).map_err(|error| miette::miette!("{title}: {error}"))
 }

@@ -16,7 +16,7 @@ use millstream_report::chart::Line;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::claim::{Allowed, Claim, Estimate, Evidence, HEAD, Test, rows};
-use crate::experiment::{Page, figure};
+use crate::experiment::{Page, figure, tall_figure};
 
 /// Synthesized cells.
 #[derive(Clone, Copy)]
@@ -198,7 +198,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let drawn = decision_rates(&measured);
     files.push((
         "fig1.svg".into(),
-        figure("Fig 1: decisions, and packets", axes.0, axes.1, &drawn)?,
+        tall_figure("Fig 1: decisions, and packets", axes.0, axes.1, &drawn)?,
     ));
     files.push(("hardware.md".into(), text(&measured, &claims)));
     Ok(Page { files, claims })
@@ -842,7 +842,7 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
     }
     text += "\nFigure 1 of the paper relates schedulers to numbers of streams and rates. Here: the \
              decisions of the cores, and the packets of some lines; `millstream plan` adds the \
-             software of a machine.\n\n\
+             software of a machine. Cores of one size are only in the table.\n\n\
              ![Decisions a second by streams, and packets a second of lines](fig1.svg)\n";
     text += "\n## The paper's statements\n\n";
     text += HEAD;
