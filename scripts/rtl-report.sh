@@ -18,6 +18,5 @@ else
     python rtl/tests/timeline.py papers/sharestreams >"$log" 2>&1 || { cat "$log"; exit 1; }
     python rtl/synthesis/report.py "$folder" "$@"
 fi
-for page in hardware structures; do
-    cargo run --release --quiet -p millstream-papers -- --redraw "$page"
-done
+# All pages: the page of all claims, and that of structures, use the measurements too.
+cargo run --release --quiet -p millstream-papers -- --redraw
