@@ -1,8 +1,8 @@
 /* Measures a dequeue and an enqueue of the stage as benches/peers/rte_sched.c does: 64-byte
  * packets, two in every stream, bursts of 32 that are dequeued and enqueued again.
  *
- * bench DISCIPLINE STREAMS PACKETS: prints percentiles of eleven samples, ns a packet, as one line
- * of JSON.
+ * bench DISCIPLINE STREAMS PACKETS [BITS_PER_SECOND]: prints percentiles of eleven samples, ns a
+ * packet, as one line of JSON. By default the link has the greatest rate.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-static struct ms_dpdk_port *port_of(const char *discipline, uint32_t count)
+static struct ms_dpdk_port *port_of(const char *discipline, uint32_t count, uint64_t rate_bps)
 {
     struct ms_options options;
     struct ms_contract *streams = calloc(count, sizeof *streams);
@@ -36,7 +36,7 @@ static struct ms_dpdk_port *port_of(const char *discipline, uint32_t count)
         streams[at].period_ns = 1000000;
     }
     options.discipline = discipline;
-    options.link_rate_bps = MS_MOST_RATE_BPS;
+    options.link_rate_bps = rate_bps;
     options.packet_limit = 2 * count + BURST;
     struct ms_dpdk_port *port = ms_dpdk_port_new(&options, streams, count, message);
     if (port == NULL)
@@ -98,8 +98,10 @@ static int ascending(const void *a, const void *b)
 
 int main(int count, char **arguments)
 {
-    if (count != 4 || atoll(arguments[2]) <= 0 || atoll(arguments[3]) <= 0) {
-        fprintf(stderr, "usage: bench DISCIPLINE STREAMS PACKETS\n");
+    const long long rate_bps = count > 4 ? atoll(arguments[4]) : MS_MOST_RATE_BPS;
+    if (count < 4 || count > 5 || atoll(arguments[2]) <= 0 || atoll(arguments[3]) <= 0 ||
+        rate_bps <= 0) {
+        fprintf(stderr, "usage: bench DISCIPLINE STREAMS PACKETS [BITS_PER_SECOND]\n");
         return 2;
     }
     const uint32_t streams = (uint32_t)atoll(arguments[2]);
@@ -112,7 +114,7 @@ int main(int count, char **arguments)
         rte_pktmbuf_pool_create("packets", 2 * streams + 64, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, 0);
     if (pool == NULL)
         fail("rte_pktmbuf_pool_create");
-    struct ms_dpdk_port *port = port_of(arguments[1], streams);
+    struct ms_dpdk_port *port = port_of(arguments[1], streams, (uint64_t)rate_bps);
     fill(port, pool, streams);
     sample(port, packets);
     double samples[SAMPLES];

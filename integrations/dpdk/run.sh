@@ -49,5 +49,7 @@ for streams in 16 1024 4096; do
         for discipline in drr dwcs wf2q+; do
             "$folder/bench" "$discipline" "$streams" 2000000
         done
+        echo "wf2q+ on a link of 100 Gbit/s"
+        "$folder/bench" wf2q+ "$streams" 2000000 100000000000
     done
 done

@@ -140,7 +140,7 @@ pub(crate) fn figure(
     estimates(title, x_axis, y_axis, drawn, &[])
 }
 
-/// Draws a figure of so many lines that the legend needs the room above them.
+/// Draws a figure that is tall enough for the legend of many lines.
 pub(crate) fn tall_figure(
     title: &str,
     x_axis: (&str, bool),

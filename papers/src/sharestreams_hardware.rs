@@ -302,7 +302,7 @@ fn clocks(measured: &Measured, variants: &[(&str, &str)]) -> Vec<Line> {
     variants.iter().map(line).collect()
 }
 
-/// Returns the sizes of `design` whose clocks are of older sources, for a figure's legend.
+/// Returns the legend's note on the sizes of `design` whose clocks were measured on older sources.
 fn older(measured: &Measured, design: &str) -> String {
     let sizes: Vec<String> = measured
         .clocks

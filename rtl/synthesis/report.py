@@ -14,8 +14,8 @@ error: yosys would take a construct that it does not know for an unconnected wir
 
 An unchanged design costs nothing. `inputs` of area.csv is a digest of what yosys reads (sources,
 parameters, command, version), `netlist` of both files one of the ECP5's cells and connections, and
-`placer` one of the command and version of nextpnr. Only rows whose digest differs, or seeds that
-are missing, are measured. `commit` is the last one that changed the design's sources.
+`placer` one of the command and version of nextpnr. A row is measured only if its digest differs,
+and a seed also if it is missing. `commit` is the last one that changed the design's sources.
 
 An area is current if it has a digest of its inputs, and a clock if its netlist is that of a current
 area. `--mark` removes the digest of every area whose inputs have changed, and adds nothing.
@@ -228,7 +228,7 @@ class Report:
         # Order of the rows in the files.
         self.area_order = [(*of, family) for *of, design in named for family in design["families"]]
         self.clock_order = [(*of, str(seed)) for *of, design in named for seed in SEEDS]
-        # Designs whose netlists this run has written; other files may be of other sources.
+        # Designs whose netlists this run has written. Files of other designs may be outdated.
         self.written = set()
         self.lock = Lock()
 

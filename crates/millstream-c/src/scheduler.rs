@@ -214,7 +214,9 @@ impl Scheduler {
         now_ns: u64,
     ) -> Result<usize, Status> {
         let streams = self.streams();
-        let (first, rest) = packets.split_at(packets.len().min(BATCH));
+        // Packets to streams with flows are passed one by one.
+        let batch = if self.records.marked.is_empty() { BATCH } else { 0 };
+        let (first, rest) = packets.split_at(packets.len().min(batch));
         let valid =
             self.read_batch(first, streams) & rest.iter().all(|packet| packet.is_valid(streams));
         if !valid {
@@ -253,8 +255,9 @@ impl Scheduler {
         valid
     }
 
-    /// Passes checked packets, of which the first batch is read, to the engine at the current time;
-    /// no stream has flows. Moves those that were dropped to the beginning. Returns their number.
+    /// Passes checked packets to the engine at the current time. The first batch is in `arrivals`
+    /// already, and no stream has flows. Moves those that were dropped to the beginning. Returns
+    /// their number.
     fn accept_batches(&mut self, packets: &mut [Packet]) -> usize {
         let mut refused = 0;
         for first in (0..packets.len()).step_by(BATCH) {

@@ -403,13 +403,13 @@ impl Cluster {
         title: usize,
         full: bool,
     ) -> Option<SocketAddr> {
-        let best = self.roomiest(library, sessions, title, full, |_| true)?;
+        let best = self.take_place(library, sessions, title, full, |_| true)?;
         best.status.as_ref().map(|status| status.rtsp)
     }
 
-    /// Returns the server to which a new client of `title` is redirected, of those for which
-    /// `serves` holds. `full` is that of [`redirect_target`](Self::redirect_target).
-    fn roomiest(
+    /// Takes a place for a new client of `title` on the server with the most room among those for
+    /// which `serves` holds. `full` is that of [`redirect_target`](Self::redirect_target).
+    fn take_place(
         &mut self,
         library: &Library,
         sessions: &mut Sessions,

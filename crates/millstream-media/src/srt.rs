@@ -6,8 +6,9 @@
 //!                   started, and started again, by the runner of hooks
 //! ```
 //! No Rust library of SRT is kept as well as libsrt. The program runs outside of the confined
-//! server, so the server does not parse SRT. As the program parses packets from a network, it runs
-//! without capabilities, and as `nobody` if the server is root. It serves one sender at a time.
+//! server, so the server does not parse SRT. The program parses packets from a network, so it runs
+//! without capabilities. If the server is root, the program runs as `nobody`. It serves one sender
+//! at a time.
 
 use millstream_scenario::SrtInput;
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ const DROP: &str = "setpriv";
 const DROPPED: [&str; 5] =
     ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--pdeathsig", "KILL"];
 
-/// More arguments of `DROP` if the server is root: the user and the group `nobody`.
+/// Further arguments if the server is root: the program runs as user and group `nobody`.
 const DROPPED_OF_ROOT: [&str; 4] =
     ["--bounding-set=-all", "--reuid=65534", "--regid=65534", "--clear-groups"];
 

@@ -5,35 +5,33 @@
 
 /// Prefetches the first cache line of `items[at]`; no effect if the index is out of range.
 #[inline(always)]
-#[allow(unsafe_code, clippy::inline_always)]
+#[allow(clippy::inline_always)]
 pub fn prefetch<T>(items: &[T], at: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(item) = items.get(at) {
-        // SAFETY: a prefetch is a hint that neither reads nor writes; SSE is part of x86-64.
-        unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
-                core::ptr::from_ref(item).cast(),
-            );
-        }
+        prefetch_line(core::ptr::from_ref(item).cast());
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (items, at);
 }
 
 /// Prefetches the cache lines of `items[at]`; no effect if the index is out of range.
 #[inline(always)]
-#[allow(unsafe_code, clippy::inline_always)]
+#[allow(clippy::inline_always)]
 pub(crate) fn prefetch_whole<T>(items: &[T], at: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(item) = items.get(at) {
         for begin in (0..size_of::<T>()).step_by(64) {
-            let line = core::ptr::from_ref(item).cast::<i8>().wrapping_add(begin);
-            // SAFETY: a prefetch is a hint that neither reads nor writes; SSE is part of x86-64.
-            unsafe {
-                core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line);
-            }
+            prefetch_line(core::ptr::from_ref(item).cast::<i8>().wrapping_add(begin));
         }
     }
+}
+
+/// Prefetches the cache line at `address`.
+#[inline(always)]
+#[allow(unsafe_code, clippy::inline_always)]
+fn prefetch_line(address: *const i8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint that neither reads nor writes; SSE is part of x86-64.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address);
+    }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (items, at);
+    let _ = address;
 }

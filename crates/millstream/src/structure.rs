@@ -21,7 +21,7 @@ mod ring;
 mod scan;
 mod winner_tree;
 
-pub(crate) use bitmap::Bitmap;
+pub(crate) use bitmap::{Bitmap, ring_place};
 pub use calendar::Calendar;
 pub use dual_heap::DualHeap;
 pub use heap::Heap;

@@ -47,6 +47,13 @@ pub(super) fn parse_origin(rest: &[u8]) -> Option<String> {
     is_origin(origin).then(|| origin.to_owned())
 }
 
+/// Returns whether a server with pages at `own` names an origin to viewers. The URLs of their
+/// requests contain tokens, so a server with TLS names members with TLS only. The members refuse
+/// the pages of a server without an origin, so it names none.
+fn names(own: Option<&str>, origin: &str) -> bool {
+    own.is_some_and(|own| own.starts_with("http:") || origin.starts_with("https:"))
+}
+
 impl Cluster {
     /// Returns the origin of this server's pages, if browsers reach it.
     pub(crate) fn origin(&self) -> Option<&str> {
@@ -56,14 +63,6 @@ impl Cluster {
     /// Returns the origins of the other members' pages, also of dead members.
     pub(crate) fn other_origins(&self) -> impl Iterator<Item = &str> {
         self.members.iter().filter_map(|member| member.origin.as_deref())
-    }
-
-    /// Returns whether this server names an origin to viewers. The URLs of their requests contain
-    /// tokens, so a server with TLS names members with TLS only. The members refuse the pages of a
-    /// server without an origin, so it names none.
-    fn names(&self, origin: &str) -> bool {
-        let own = self.origin.as_deref();
-        own.is_some_and(|own| own.starts_with("http:") || origin.starts_with("https:"))
     }
 
     /// Returns the origins of the other members that are alive, for a client at `peer` that plays
@@ -77,7 +76,7 @@ impl Cluster {
                 let free = title.and_then(|title| status.free_sessions.get(title));
                 let is_full = free.is_some_and(|free| *free == 0);
                 let key = (is_full, weight(&peer.to_string(), member.address));
-                Some((key, member.origin.as_deref().filter(|origin| self.names(origin))?))
+                Some((key, member.origin.as_deref().filter(|origin| names(self.origin(), origin))?))
             })
             .collect();
         there.sort_unstable();
@@ -92,14 +91,11 @@ impl Cluster {
         sessions: &mut Sessions,
         title: usize,
     ) -> Option<String> {
-        let named: Vec<SocketAddr> = self
-            .members
-            .iter()
-            .filter(|member| member.origin.as_deref().is_some_and(|origin| self.names(origin)))
-            .map(|member| member.address)
-            .collect();
-        let is_named = |member: &Member| named.contains(&member.address);
-        let best = self.roomiest(library, sessions, title, false, is_named)?;
+        let own = self.origin.clone();
+        let is_named = |member: &Member| {
+            member.origin.as_deref().is_some_and(|origin| names(own.as_deref(), origin))
+        };
+        let best = self.take_place(library, sessions, title, false, is_named)?;
         best.origin.clone()
     }
 }

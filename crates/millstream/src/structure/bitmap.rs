@@ -15,6 +15,15 @@ const LEVELS: usize = 4;
 /// The binary logarithm of the number of bits of a word.
 const WORD: usize = 6;
 
+/// Returns the position of a bucket, counted from 0, in a ring of `places`, a power of two.
+#[inline(always)]
+pub(crate) fn ring_place(number: u64, places: usize) -> usize {
+    // Masked by the number of places.
+    #[allow(clippy::cast_possible_truncation)]
+    let low = number as usize;
+    low & (places - 1)
+}
+
 /// A set of positions below a fixed bound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bitmap {
@@ -97,6 +106,17 @@ impl Bitmap {
             return Some(place + rest.trailing_zeros() as usize);
         }
         self.search(place)
+    }
+
+    /// Returns the distance from `place` to the next occupied position in a ring of `places`, a
+    /// power of two; 0 if `place` is occupied.
+    #[inline(always)]
+    pub(crate) fn ahead(&self, place: usize, places: usize) -> Option<u64> {
+        let found = match self.next(place) {
+            None => self.next(0)?,
+            Some(found) => found,
+        };
+        Some((found.wrapping_sub(place) & (places - 1)) as u64)
     }
 
     #[cold]

@@ -21,8 +21,8 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use super::winner_tree::{BEHIND, Cyclic, SPAN};
-use super::{Bitmap, Structure, WinnerTree};
+use super::winner_tree::{Cyclic, SPAN, base_before};
+use super::{Bitmap, Structure, WinnerTree, ring_place};
 use crate::discipline::{Expiry, Rank};
 
 /// The number of streams that a bucket should have when it is served.
@@ -265,10 +265,7 @@ impl<K> Calendar<K> {
     /// Returns the bucket's place in the ring.
     #[inline(always)]
     fn index(&self, number: u64) -> usize {
-        // Masked by the number of buckets, a power of two.
-        #[allow(clippy::cast_possible_truncation)]
-        let low = number as usize;
-        low & (self.buckets.len() - 1)
+        ring_place(number, self.buckets.len())
     }
 
     /// Inserts an absent stream at its distance.
@@ -386,13 +383,8 @@ impl<K> Calendar<K> {
     /// Returns the first occupied bucket, counted from the base.
     #[inline(always)]
     fn next_bucket(&self) -> Option<u64> {
-        let at = self.index(self.next);
-        let found = match self.occupied.next(at) {
-            None => self.occupied.next(0)?,
-            Some(found) => found,
-        };
-        let ahead = found.wrapping_sub(at) & (self.buckets.len() - 1);
-        Some(self.next + ahead as u64)
+        let ahead = self.occupied.ahead(self.index(self.next), self.buckets.len())?;
+        Some(self.next + ahead)
     }
 
     /// Moves the first occupied buckets of the ring to the front.
@@ -463,23 +455,6 @@ impl<K> Calendar<K> {
         let rank = |stream: u32| (self.nodes[stream as usize].distance, stream);
         let first = first.map(|entry| rank(self.front.stream(entry)));
         first.into_iter().chain(self.backup.first().map(rank)).min().map(|(_, stream)| stream)
-    }
-
-    /// Returns the first stream.
-    #[inline(always)]
-    fn first_stream(&mut self) -> Option<u32> {
-        if self.is_tree {
-            return self.backup.first();
-        }
-        if self.front.len() < AHEAD {
-            self.top_up();
-        }
-        let first = self.front.first();
-        if self.backup.is_empty() {
-            first.map(|entry| self.front.stream(entry))
-        } else {
-            self.or_backup(first)
-        }
     }
 
     #[inline(always)]
@@ -559,23 +534,17 @@ impl<K> Calendar<K> {
     #[cold]
     fn rebase(&mut self, key: u64) {
         let present = self.nodes.iter().filter(|node| node.before != ABSENT);
-        let mut earliest = key;
-        if let Some(least) = present.map(|node| node.distance).min() {
-            let first = self.base.wrapping_add(least);
-            if first.wrapping_sub(key).cast_signed() < 0 {
-                earliest = first;
-            }
-        }
-        let base = earliest.wrapping_sub(BEHIND);
+        let first = present.map(|node| node.distance).min();
+        let base = base_before(key, first.map(|distance| self.base.wrapping_add(distance)));
         let moved = base.wrapping_sub(self.base);
         self.base = base;
         self.rearrange(moved);
     }
 
-    /// Begins at `distance`, where the first stream is inserted.
+    /// Begins at `distance`, where the only stream is inserted: no other one is in the front or in
+    /// the ring.
     #[inline]
     fn restart(&mut self, distance: u64) {
-        // The front, the ring and the backup are empty.
         self.next = distance >> self.shift;
         self.reached = distance;
         (self.review.from, self.review.served, self.review.outside) = (distance, 0, 0);
@@ -616,9 +585,6 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
         let Node { distance: last, before, .. } = self.nodes[stream as usize];
         if before == ABSENT {
             self.count += 1;
-            if self.count == 1 {
-                self.restart(key.wrapping_sub(self.base));
-            }
         } else if !self.is_tree {
             self.leave(stream, before);
         } else if self.backup.first() == Some(stream) {
@@ -632,9 +598,9 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
             self.nodes[stream as usize].before = ABSENT;
             self.rebase(key);
             distance = key.wrapping_sub(self.base);
-            if self.count == 1 {
-                self.restart(distance);
-            }
+        }
+        if self.count == 1 {
+            self.restart(distance);
         }
         if !self.is_tree {
             return self.put(stream, distance);
@@ -658,7 +624,18 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
 
     #[inline(always)]
     fn first(&mut self) -> Option<u32> {
-        self.first_stream()
+        if self.is_tree {
+            return self.backup.first();
+        }
+        if self.front.len() < AHEAD {
+            self.top_up();
+        }
+        let first = self.front.first();
+        if self.backup.is_empty() {
+            first.map(|entry| self.front.stream(entry))
+        } else {
+            self.or_backup(first)
+        }
     }
 
     #[inline(always)]
@@ -860,7 +837,7 @@ mod tests {
     }
 
     /// Returns a calendar of [`STREAMS`] streams after 400,000 services from `origin` on. Stream 0
-    /// is far behind the others, and these begin in so many phases.
+    /// is far behind the others. Their first keys have `phases` different phases.
     fn loaded(origin: u64, ahead: fn(u32) -> u64, phases: u32) -> Calendar<Near> {
         let mut calendar = Calendar::default();
         calendar.reserve(STREAMS as usize);

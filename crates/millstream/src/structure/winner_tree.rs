@@ -33,13 +33,19 @@ pub trait Cyclic: Copy {
 const ARITY: usize = 4;
 
 /// The distance of the first key from a new base.
-pub(super) const BEHIND: u64 = 1 << 62;
+const BEHIND: u64 = 1 << 62;
 
 /// The greatest distance of a key from the base; a greater one is that of a key before the base.
 pub(super) const SPAN: u64 = BEHIND + (1 << 63);
 
 /// The distance of an absent stream: after all others.
 const ABSENT: u64 = u64::MAX;
+
+/// Returns a base before `key` and `first`, the first of the other keys.
+pub(super) fn base_before(key: u64, first: Option<u64>) -> u64 {
+    let earlier = first.filter(|first| first.wrapping_sub(key).cast_signed() < 0);
+    earlier.unwrap_or(key).wrapping_sub(BEHIND)
+}
 
 /// The entry of no stream.
 const NONE: Entry = Entry { distance: ABSENT, stream: u32::MAX };
@@ -242,14 +248,9 @@ impl<K: Cyclic> WinnerTree<K> {
     /// 2⁶².
     #[cold]
     fn rebase(&mut self, key: u64) {
-        let mut earliest = key;
-        if self.root.distance != ABSENT {
-            let first = self.base.wrapping_add(self.root.distance);
-            if first.wrapping_sub(key).cast_signed() < 0 {
-                earliest = first;
-            }
-        }
-        let base = earliest.wrapping_sub(BEHIND);
+        let is_present = self.root.distance != ABSENT;
+        let first = is_present.then(|| self.base.wrapping_add(self.root.distance));
+        let base = base_before(key, first);
         let moved = base.wrapping_sub(self.base);
         self.base = base;
         for group in &mut self.groups[self.inner..] {

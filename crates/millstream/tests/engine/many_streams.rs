@@ -17,7 +17,7 @@ fn departures(name: &str, structure: StructureName, seed: u64) -> Vec<Departure>
         (random >> 33) % bound
     };
     for number in 0..STREAMS {
-        // An even seed has equal weights and lengths, and so many ties.
+        // With an even seed, weights and lengths are equal, so tags are often equal.
         let weight = if seed.is_multiple_of(2) { 1 } else { 1 + number * number % 1_009 };
         scheduler.add_stream(Contract::new().weight(weight).unwrap()).unwrap();
     }

@@ -30,7 +30,7 @@ use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsRank, DwcsState, EdfF
 use crate::packet::StreamId;
 use crate::prefetch::prefetch;
 use crate::selector::Backlog;
-use crate::structure::{Bitmap, IndexedHeap};
+use crate::structure::{Bitmap, IndexedHeap, ring_place};
 
 /// Values of `at` that are not a bucket.
 const ABSENT: u32 = u32::MAX;
@@ -225,7 +225,7 @@ impl Calendar {
         let line = &mut self.lines[stream as usize];
         let ahead = number.wrapping_sub(self.start);
         if ahead < self.buckets.len() as u64 {
-            let index = index(number, self.buckets.len());
+            let index = ring_place(number, self.buckets.len());
             let bucket = &mut self.buckets[index];
             if bucket.has_room() {
                 bucket.push(stream);
@@ -289,7 +289,7 @@ impl Calendar {
         if at >= AMONG_FEW {
             return self.backup.remove(stream);
         }
-        let index = index(self.number(stream), self.buckets.len());
+        let index = ring_place(self.number(stream), self.buckets.len());
         let bucket = &mut self.buckets[index];
         let (chain, moved) = self.chains.remove(bucket.chain(), at & !CHAINED);
         bucket.set_chain(chain);
@@ -335,7 +335,7 @@ impl Calendar {
                 if self.lines.len() >= PREFETCHED {
                     self.prefetch_ahead(number, backlog);
                 }
-                let index = index(number, self.buckets.len());
+                let index = ring_place(number, self.buckets.len());
                 if self.is_chained(index) {
                     self.unchain(index, None, &mut Vec::new());
                 }
@@ -399,7 +399,7 @@ impl Calendar {
             return None;
         }
         let number = self.next_bucket().filter(|number| *number <= now)?;
-        Some(index(number, self.buckets.len()))
+        Some(ring_place(number, self.buckets.len()))
     }
 
     /// Removes the next due stream from a bucket, from `slot` on: its deadline is at or before
@@ -464,16 +464,11 @@ impl Calendar {
     /// Returns the first occupied bucket, counted from time 0.
     #[inline]
     fn next_bucket(&mut self) -> Option<u64> {
-        let at = index(self.earliest, self.buckets.len());
+        let at = ring_place(self.earliest, self.buckets.len());
         if self.buckets[at].in_use() {
             return Some(self.earliest);
         }
-        let found = match self.occupied.next(at) {
-            None => self.occupied.next(0)?,
-            Some(found) => found,
-        };
-        let ahead = found.wrapping_sub(at) & (self.buckets.len() - 1);
-        self.earliest += ahead as u64;
+        self.earliest += self.occupied.ahead(at, self.buckets.len())?;
         Some(self.earliest)
     }
 
@@ -482,7 +477,7 @@ impl Calendar {
     fn prefetch_ahead(&mut self, number: u64, backlog: &impl Backlog<()>) {
         self.prefetched_until = self.prefetched_until.max(number + 1);
         while self.prefetched_until < number + LOOK_AHEAD {
-            let index = index(self.prefetched_until, self.buckets.len());
+            let index = ring_place(self.prefetched_until, self.buckets.len());
             self.prefetched_until += 1;
             for slot in 0..self.buckets[index].len() {
                 self.prefetch_stream(self.buckets[index].at(slot), backlog);
@@ -500,7 +495,7 @@ impl Calendar {
         self.prefetched_at = (self.prefetched_at + 1) % IN_FLIGHT;
         let prefetched = core::mem::replace(&mut self.prefetched[self.prefetched_at], stream);
         let target = self.lines[prefetched as usize].state.next_deadline_ns();
-        prefetch(&self.buckets, index(self.width.bucket(target), self.buckets.len()));
+        prefetch(&self.buckets, ring_place(self.width.bucket(target), self.buckets.len()));
         backlog.next(StreamId(prefetched));
     }
 
@@ -555,15 +550,6 @@ impl Calendar {
         }
         self.moving = moving;
     }
-}
-
-/// Returns the index in a ring of `buckets`, a power of two, of a bucket counted from time 0.
-#[inline]
-fn index(number: u64, buckets: usize) -> usize {
-    // Masked by the number of buckets.
-    #[allow(clippy::cast_possible_truncation)]
-    let low = number as usize;
-    low & (buckets - 1)
 }
 
 /// Narrows an index of buckets, which are at most 2²⁴.
