@@ -43,10 +43,11 @@ fn main() {
     // Compiling the models with -O2 takes longer than a million decisions.
     let level = if env::var("PROFILE").unwrap() == "release" { 2 } else { 1 };
     // Verilator calls the code that runs once per simulation slow.
-    let mut models = Models { fast: build(&root, level), slow: build(&root, 0) };
+    let mut models = Models { fast: build(&root, level), slow: build(&root, 0), units: Vec::new() };
     for file in ["verilated.cpp", "verilated_threads.cpp"] {
         models.fast.file(format!("{root}/include/{file}"));
     }
+    models.fast.include(rtl.join("bulk/src"));
 
     let rows = |table: &toml::Table, key: &str| -> Vec<toml::Table> {
         let rows = table[key].as_array().unwrap().iter().map(|row| row.as_table().unwrap().clone());
@@ -81,7 +82,7 @@ fn main() {
         ];
         let folder = verilate(&verilator, &out, name, "msr_core", &parameters, &sources);
         let constants = format!("#define LIST 1\nconstexpr int kStreams = {streams};");
-        models.add(&folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
+        models.add(&folder, name, &constants, "model.cpp");
         writeln!(
             core_rows,
             "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}, \
@@ -94,7 +95,7 @@ fn main() {
         let parameters = [("N", streams)];
         let folder = verilate(&verilator, &out, name, "msr_pair_core", &parameters, &sources);
         let constants = format!("#define LIST 0\nconstexpr int kStreams = {streams};");
-        models.add(&folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
+        models.add(&folder, name, &constants, "model.cpp");
         // As far as they apply, the parameters are those of a keyed tree.
         writeln!(pair_rows, "configuration!({name}, {streams}, true, true, false, true, true, 1),")
             .unwrap();
@@ -105,11 +106,10 @@ fn main() {
         let parameters = [("Streams", streams), ("Width", width)];
         let folder = verilate(&verilator, &out, name, "msr_tiled_core", &parameters, &sources);
         let constants = format!("constexpr int kStreams = {streams}, kWidth = {width};");
-        models.add(&folder, name, &constants, &rtl.join("bulk/src/tiled.cpp"));
+        models.add(&folder, name, &constants, "tiled.cpp");
         writeln!(tiled_rows, "configuration!({name}, {streams}, {width}),").unwrap();
     }
-    models.fast.compile("models");
-    models.slow.compile("slow");
+    models.compile(&out);
     println!("cargo::rustc-link-lib=pthread");
     fs::write(out.join("configurations.rs"), format!("&[{core_rows}]")).unwrap();
     fs::write(out.join("pairs.rs"), format!("&[{pair_rows}]")).unwrap();
@@ -154,10 +154,15 @@ fn verilate(
     folder
 }
 
+/// The models in one translation unit: most of the time of a small one goes into headers.
+const MODELS_PER_UNIT: usize = 8;
+
 /// The C++ compilers of the models.
 struct Models {
     fast: cc::Build,
     slow: cc::Build,
+    /// The source texts of each model, for the two compilers.
+    units: Vec<[String; 2]>,
 }
 
 /// Returns a compiler of Verilator's C++.
@@ -169,9 +174,8 @@ fn build(root: &str, level: u32) -> cc::Build {
 }
 
 impl Models {
-    /// Compiles the model with `shim`, which uses the macros MODEL, NAME and the constants. All
-    /// fast files are one translation unit, and all slow ones: most of the time goes into headers.
-    fn add(&mut self, folder: &Path, name: &str, constants: &str, shim: &Path) {
+    /// Adds a model with `shim`, which uses the macros MODEL, NAME, LIST and the constants.
+    fn add(&mut self, folder: &Path, name: &str, constants: &str, shim: &str) {
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let mut files: Vec<_> = files.map(|file| file.into_string().unwrap()).collect();
         files.retain(|file| file.ends_with(".cpp"));
@@ -181,17 +185,39 @@ impl Models {
         let include = |files: &[&String]| -> String {
             files.iter().map(|file| format!("#include \"{file}\"\n")).collect()
         };
+        // Verilator refuses a second model's headers, which do not conflict. The shim's types of
+        // each model are in a namespace of their own.
         let model = format!(
-            "{}#define MODEL V{name}\n#define NAME(f) {name}_##f\n{constants}\n#include \"{}\"\n",
+            "{}#define MODEL V{name}\n#define NAME(f) {name}_##f\n\
+             namespace {name} {{\n{constants}\n#include \"{shim}\"\n}}\n\
+             #undef MODEL\n#undef NAME\n#undef LIST\n#undef VL_PCH_INCLUDED\n",
             include(&fast),
-            shim.canonicalize().unwrap().display()
         );
-        for (build, unit, text) in
-            [(&mut self.fast, "fast", model), (&mut self.slow, "slow", include(&slow))]
-        {
-            let path = folder.join(format!("{name}_{unit}.cc"));
-            fs::write(&path, text).unwrap();
-            build.include(folder).file(path);
+        for build in [&mut self.fast, &mut self.slow] {
+            build.include(folder);
         }
+        self.units.push([model, include(&slow) + "#undef VL_PCH_INCLUDED\n"]);
+    }
+
+    /// Compiles the models.
+    fn compile(mut self, out: &Path) {
+        for (at, models) in self.units.chunks(MODELS_PER_UNIT).enumerate() {
+            // What the shims include must not be in a namespace.
+            let mut fast = "#include <deque>\n#include <memory>\n#include \"bits.h\"\n".to_owned();
+            let mut slow = String::new();
+            for [model, rest] in models {
+                fast.push_str(model);
+                slow.push_str(rest);
+            }
+            for (build, unit, text) in
+                [(&mut self.fast, "fast", fast), (&mut self.slow, "slow", slow)]
+            {
+                let path = out.join(format!("{unit}{at}.cc"));
+                fs::write(&path, text).unwrap();
+                build.file(path);
+            }
+        }
+        self.fast.compile("models");
+        self.slow.compile("slow");
     }
 }
