@@ -622,7 +622,7 @@ fn metrics(
         ),
         (
             "millstream_media_webrtc_refused_offers",
-            "Malformed and unacceptable WebRTC offers",
+            "Malformed, unacceptable and aborted WebRTC offers",
             webrtc.refused_offers,
         ),
     ];

@@ -10,6 +10,7 @@ use crate::player::{Server, assert_conserved, is_installed, mangled, test_video}
 
 use crate::test_clips::TestClips;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -301,8 +302,23 @@ fn requests_that_cannot_be_served_say_what_can() {
         assert_eq!(response.status, status, "{response:?}");
         assert!(response.body.contains(part), "{part}: {response:?}");
     }
+    // A client that has closed its connection gets no session.
+    server.signal(Signal::SIGSTOP);
+    let child = Pid::from_raw(i32::try_from(server.child.id()).unwrap());
+    waitpid(child, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    let (_, offer, _) = viewer::offer(&mut str0m::Rtc::builder().build(Instant::now()));
+    let mut stream = TcpStream::connect(address).unwrap();
+    let (sdp, length) = (viewer::SDP, offer.len());
+    let head = format!("POST /whep/plain HTTP/1.1\r\nHost: {address}\r\n{sdp}Content-Length: ");
+    stream.write_all(format!("{head}{length}\r\n\r\n{offer}").as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    server.signal(Signal::SIGCONT);
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("closed before the answer"), "{answer}");
     let status = server.status();
-    assert_eq!(status["webrtc"]["refused_offers"], 2, "{status}");
+    assert_eq!(status["webrtc"]["refused_offers"], 3, "{status}");
     assert_eq!((&status["admitted"], &status["clients"][0]), (&0.into(), &serde_json::Value::Null));
     // Clients that never connect: 16 of an address.
     let open = |_| Viewer::open(address, "/whep/again", "").map(|viewer| viewer.session);

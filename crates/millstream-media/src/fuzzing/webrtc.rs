@@ -30,7 +30,7 @@ pub fn browser_requests(bytes: &[u8]) -> Vec<u8> {
     with_handler(&Access::open(), |serve| {
         serve(local, &mut |shared, requester| {
             PEERS.with_borrow_mut(|peers| {
-                let mut handler = WebRtcHandler { shared, peers, local };
+                let mut handler = WebRtcHandler { shared, peers, local, open: true };
                 let (input, mut pass) = (&mut bytes.to_vec(), AuthState::default());
                 handler.process_input(input, &mut output, &mut pass, 1 << 20, requester);
                 peers.end();

@@ -171,7 +171,8 @@ pub struct WebRtcStatus {
     pub key_frame_requests: u64,
     /// Datagrams that belong to no client or are malformed.
     pub stray_datagrams: u64,
-    /// Offers that were refused as malformed, or because they have no format of the stream.
+    /// Offers that were refused: malformed, without a format of the stream, or on a connection that
+    /// the client had closed.
     pub refused_offers: u64,
 }
 

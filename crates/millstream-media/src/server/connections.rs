@@ -303,7 +303,7 @@ fn receive(
         let before = connection.input.len();
         let admitted = handler.sessions.admitted;
         let answered = connection.end_of_output();
-        answer_requests(connection, place, handler, peers);
+        answer_requests(connection, place, open, handler, peers);
         connection.answered |= connection.end_of_output() > answered;
         if handler.sessions.admitted != admitted {
             let rate_bps = handler.sessions.interleaved_bps(handler.library, place);
@@ -320,10 +320,12 @@ fn receive(
     }
 }
 
-/// Answers the complete requests of a connection; of an HLS player the first one.
+/// Answers the complete requests of a connection; of an HLS player the first one. `open`: the
+/// client keeps it open.
 fn answer_requests(
     connection: &mut Connection,
     place: usize,
+    open: bool,
     handler: &mut RtspHandler<'_, UnixStream>,
     peers: &mut Option<Peers>,
 ) {
@@ -349,7 +351,7 @@ fn answer_requests(
         return;
     }
     let open = match (local, peers) {
-        (Some(local), Some(peers)) => WebRtcHandler { shared: handler, peers, local }
+        (Some(local), Some(peers)) => WebRtcHandler { shared: handler, peers, local, open }
             .process_input(input, output, pass, room, requester),
         _ => handler.process_input(input, output, pass, room, requester),
     };

@@ -44,6 +44,8 @@ pub(crate) struct WebRtcHandler<'a, 'b, B> {
     pub(crate) peers: &'a mut Peers,
     /// The server's address of the connection.
     pub(crate) local: IpAddr,
+    /// Whether the client keeps the connection open.
+    pub(crate) open: bool,
 }
 
 impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
@@ -133,6 +135,13 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
     fn reject(&mut self, request: &HttpRequest, requester: Requester) -> Option<HttpResponse> {
         if request.content_type.split(';').next().map(str::trim) != Some("application/sdp") {
             return Some(HttpResponse::text(415, "the offer must be application/sdp"));
+        }
+        // A client that no longer waits would keep a reservation until its peer times out. Later
+        // aborts cannot be told from answers that were read: the kernel acknowledges both, and a
+        // client of TLS that ignores the server's `close_notify` resets its connection, too.
+        if !self.open {
+            self.peers.count_refused_offer();
+            return Some(HttpResponse::text(400, "the connection was closed before the answer"));
         }
         if self.shared.sessions.draining {
             self.shared.sessions.turned_away += 1;
