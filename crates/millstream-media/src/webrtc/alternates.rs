@@ -7,7 +7,8 @@
 
 use rtsp_types::Url;
 
-use super::handler::WebRtcHandler;
+use super::handler::{WebRtcHandler, is_sdp};
+use super::offer;
 use crate::http::{HttpRequest, HttpResponse};
 use crate::rtsp::{RECORDINGS, REDIRECTED, Requester};
 use crate::wake_socket::AsWakeSocket;
@@ -48,7 +49,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         url: &Url,
         name: &str,
     ) -> Option<HttpResponse> {
-        let cluster = self.shared.cluster.as_deref_mut()?;
+        let cluster = self.shared.cluster.as_deref()?;
         // The other server would refuse a page that is not of this server's origin. A page of a
         // member has tried that member first, and browsers hide its origin after a redirect.
         let page = request.origin.as_deref();
@@ -65,6 +66,12 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         if library.titles[title].live.is_some() {
             return None;
         }
+        // This server refuses what no server accepts: it must not take a place on another one.
+        let (media, _) = self.playable(title)?;
+        if !is_sdp(request) || !self.open || offer::check(&request.body, &media).is_err() {
+            return None;
+        }
+        let cluster = self.shared.cluster.as_deref_mut()?;
         let origin = cluster.redirect_origin(library, self.shared.sessions, title)?;
         // The token is part of the URL.
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();

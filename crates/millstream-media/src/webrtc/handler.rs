@@ -133,7 +133,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
 
     /// Returns why a new client is refused before its offer is read.
     fn reject(&mut self, request: &HttpRequest, requester: Requester) -> Option<HttpResponse> {
-        if request.content_type.split(';').next().map(str::trim) != Some("application/sdp") {
+        if !is_sdp(request) {
             return Some(HttpResponse::text(415, "the offer must be application/sdp"));
         }
         // A client that no longer waits would keep a reservation until its peer times out. Later
@@ -175,22 +175,13 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         })
     }
 
-    fn play(&mut self, request: &HttpRequest, name: &str, requester: Requester) -> HttpResponse {
+    /// Returns what a viewer of a title may get, and the title of its audio; `None` if browsers do
+    /// not play the video.
+    pub(super) fn playable(&self, title: usize) -> Option<(Media, Option<usize>)> {
         let library = self.shared.library;
-        let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
-        if let Some(refused) = self.reject(request, requester) {
-            return refused;
-        }
-        let title = match self.shared.title(name, requester) {
-            Ok(title) => title,
-            Err(Unavailable::Missing(why)) => return HttpResponse::text(404, why),
-            Err(Unavailable::Busy(why)) => return unavailable(&why),
-        };
         let own = &library.titles[title];
         if !is_visible(own.format()) {
-            let why = "browsers play no MPEG-1/2 video and no transport streams; serve a file or a \
-                       publisher with H.264, H.265, AV1, VP8 or VP9, without `payload`";
-            return HttpResponse::text(406, why);
+            return None;
         }
         let published =
             own.live.and_then(|live| self.shared.live.streams[live].ingest.parameters());
@@ -208,6 +199,25 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             audio: audio.map(|(_, title)| title.format()),
             rate_bps: own.mean_bps + audio.map_or(0, |(_, title)| title.mean_bps),
         };
+        Some((media, audio.map(|(audio, _)| audio)))
+    }
+
+    fn play(&mut self, request: &HttpRequest, name: &str, requester: Requester) -> HttpResponse {
+        let library = self.shared.library;
+        let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
+        if let Some(refused) = self.reject(request, requester) {
+            return refused;
+        }
+        let title = match self.shared.title(name, requester) {
+            Ok(title) => title,
+            Err(Unavailable::Missing(why)) => return HttpResponse::text(404, why),
+            Err(Unavailable::Busy(why)) => return unavailable(&why),
+        };
+        let Some((media, audio)) = self.playable(title) else {
+            let why = "browsers play no MPEG-1/2 video and no transport streams; serve a file or a \
+                       publisher with H.264, H.265, AV1, VP8 or VP9, without `payload`";
+            return HttpResponse::text(406, why);
+        };
         let negotiated = match self.negotiate(request, &media) {
             Ok(negotiated) => negotiated,
             Err(refused) => return refused,
@@ -215,7 +225,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         let Some(place) = self.peers.next_place() else {
             return unavailable("the limit on sessions is reached");
         };
-        let audio = audio.filter(|_| negotiated.has_audio()).map(|(audio, _)| audio);
+        let audio = audio.filter(|_| negotiated.has_audio());
         let now_ns = self.shared.now_ns;
         let transport = Transport::WebRtc(place);
         let sessions = &mut self.shared.sessions;
@@ -346,6 +356,11 @@ fn policy<'a>(origins: impl IntoIterator<Item = &'a str>) -> String {
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
          connect-src 'self'{origins}; media-src blob: mediastream:; frame-ancestors 'self'"
     )
+}
+
+/// Returns whether the body of a request is an SDP description.
+pub(super) fn is_sdp(request: &HttpRequest) -> bool {
+    request.content_type.split(';').next().map(str::trim) == Some("application/sdp")
 }
 
 /// Returns whether WebRTC has this format of video.

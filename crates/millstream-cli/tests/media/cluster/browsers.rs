@@ -63,6 +63,11 @@ fn alternates(response: &Response) -> Vec<String> {
     urls
 }
 
+/// An offer that passes the checks before a redirect, and is refused after them.
+const OFFER: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+    m=video 9 UDP/TLS/RTP/SAVPF 102\r\nc=IN IP4 0.0.0.0\r\na=mid:0\r\na=recvonly\r\n\
+    a=rtpmap:102 H264/90000\r\na=fmtp:102 packetization-mode=1\r\n";
+
 /// Asks whether a page of `origin` may send a request.
 fn preflight(server: &Server, path: &str, origin: &str) -> Response {
     let headers = format!(
@@ -154,15 +159,24 @@ fn servers_of_a_cluster_name_each_other_and_accept_each_others_pages() {
 
     // The third server now has the most room.
     let placed = format!("{}/whep/placed/again{QUERY}", origins[2]);
-    let offer = |headers: &str| request(first, &format!("POST {again}"), headers, "v=0");
+    let offer = |headers: &str, sdp| request(first, &format!("POST {again}"), headers, sdp);
+    let (from, other) = (format!("{SDP}Origin: {}\r\n", origins[0]), OFFER.replace("H264", "VP8"));
     await_that("a new viewer is sent to the server with the most room", || {
-        let redirected = offer(&format!("{SDP}Origin: {}\r\n", origins[0]));
+        // An offer that no server accepts is not redirected, and takes no place.
+        for (headers, sdp, status) in [
+            (&*from, "v=0", 400),
+            (&*from, &*other, 406),
+            (from.strip_prefix(SDP).unwrap(), OFFER, 415),
+        ] {
+            assert_eq!(offer(headers, sdp).status, status, "{sdp}");
+        }
+        let redirected = offer(&from, OFFER);
         redirected.status == 307 && redirected.header("Location") == Some(&*placed)
     });
     // The server redirects once after each status of the third, so one offer does not suffice.
     let stays = |headers: &str| {
         for _ in 0..20 {
-            assert_eq!(offer(&format!("{SDP}{headers}")).status, 400, "{headers}");
+            assert_eq!(offer(&format!("{SDP}{headers}"), OFFER).status, 400, "{headers}");
             std::thread::sleep(Duration::from_millis(50));
         }
     };
