@@ -14,8 +14,8 @@ use crate::rtsp::{RECORDINGS, REDIRECTED, Requester};
 use crate::wake_socket::AsWakeSocket;
 
 impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
-    /// Adds the URLs of the stream `name` at the other members of the cluster. `kind` is the first
-    /// part of their paths.
+    /// Adds the URLs of the stream `name` at the other members of the cluster, if there is such a
+    /// stream. `kind` is the first part of their paths.
     pub(super) fn with_alternates(
         &self,
         response: HttpResponse,
@@ -30,6 +30,10 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             return response;
         };
         let title = self.shared.library.titles.iter().position(|title| title.name == name);
+        // Only the server of its publisher knows a path of a live stream.
+        if title.is_none() && self.shared.live.contract_of(name).is_err() {
+            return response;
+        }
         let origins = cluster.alternates(title, requester.peer);
         let urls = origins.into_iter().filter_map(|origin| {
             let mut url = Url::parse(origin).ok()?;

@@ -35,7 +35,9 @@ fn local_file(host: usize, own: &str, members: &[&str], clip: &Path, tokens: &st
          late = \"drop\"\nfirst-deadline = \"2 s\"\n\
          source = {{ kind = \"mpeg\", file = \"{}\", repeat = true }}\n\
          [[stream]]\nname = \"live\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
-         source = {{ kind = \"live\", rate = \"1 Mbps\" }}\n",
+         source = {{ kind = \"live\", rate = \"1 Mbps\" }}\n\
+         [[stream]]\nname = \"room\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
+         source = {{ kind = \"live\", rate = \"1 Mbps\", paths = 2 }}\n",
         members.join(", "),
         clip.display(),
     )
@@ -184,8 +186,13 @@ fn servers_of_a_cluster_name_each_other_and_accept_each_others_pages() {
     stays("Authorization: Bearer open sesame\r\n");
     // Browsers hide the origin of a member's page after a redirect.
     stays(&format!("Origin: {}\r\n", origins[1]));
-    let live = request(first, &format!("POST /whep/live{QUERY}"), SDP, "v=0");
-    assert_eq!((live.status, alternates(&live).len()), (404, 2), "{live:?}");
+    // Another member may have a publisher, but no member has a stream that is not in the file.
+    for (name, named) in [("live", 2), ("room/a", 2), ("room/.a", 0), ("none", 0), ("none/a", 0)] {
+        let missing = request(first, &format!("POST /whep/{name}{QUERY}"), SDP, "v=0");
+        assert_eq!((missing.status, alternates(&missing).len()), (404, named), "{missing:?}");
+        let page = request(first, &format!("GET /watch/{name}{QUERY}"), "", "");
+        assert_eq!((page.status, alternates(&page).len()), (200, named), "{page:?}");
+    }
     let third = servers[2].webrtc.unwrap();
     let last = Viewer::open(third, placed.strip_prefix(&origins[2]).unwrap(), "").unwrap();
     assert_eq!(alternates(&last.response), urls("whep", &[0, 1]));
