@@ -1,9 +1,11 @@
 //! Chromium plays and publishes: the pages `/watch/NAME` and `/publish/NAME`, and its statistics.
 
+use super::viewer::request;
 use super::{clips, serve, sum, wait_for_publisher};
 use crate::codecs::{CODECS, Video};
 use crate::player::{Server, assert_conserved, is_installed};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -218,6 +220,72 @@ fn a_page_plays_on_after_its_server_was_killed() {
     while Instant::now() < end {
         assert!(server.status()["admitted"].as_u64() <= Some(2), "{}", server.status());
         std::thread::sleep(Duration::from_millis(200));
+    }
+    server.end();
+}
+
+/// Replaces the network and the clock of a page: packets arrive for 3 s and then no more, and no
+/// server answers. Logs the time from the last packet to the next offer.
+const SILENCE: &str = r#"<script>
+  let clock = 0, packets = 0, last = 0, offers = 0;
+  const soon = setTimeout;
+  performance.now = () => clock;
+  window.setTimeout = (then, ms) => soon(() => { clock += ms; then(); }, 0);
+  AbortSignal.timeout = ms => ms;
+  window.RTCPeerConnection = class {
+    localDescription = { sdp: "" };
+    addTransceiver() {}
+    async setLocalDescription() {}
+    async setRemoteDescription() {}
+    async getStats() {
+      if (clock < 3000) [packets, last] = [packets + 1, clock];
+      return new Map([["t", { type: "transport", packetsReceived: packets }]]);
+    }
+    close() {}
+  };
+  const headers = { "Location": "/session/1", "X-Server-Instance": "1", "Link": LINK };
+  window.fetch = async (url, { method, signal }) => {
+    if (method === "POST" && offers++ === 0) {
+      const get = name => headers[name] ?? null;
+      return { status: 201, url: location.href, headers: { get }, text: async () => "" };
+    }
+    if (method === "POST") {
+      console.log(`offered again after ${clock - last} ms`);
+      return new Promise(() => {});
+    }
+    if (method === "OPTIONS") clock += signal;
+    throw new Error("no answer");
+  };
+</script>"#;
+
+/// Answers every request with this page; returns the server's address.
+fn serve_text(page: String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 4096]);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all((head.to_owned() + &page).as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_page_without_another_server_waits_longer_for_its_own() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let server = serve(&clips(25), "", "0/1");
+    let page = request(server.webrtc.unwrap(), "GET /watch/again", "", "").body;
+    let other = "`<http://b/x>; rel=\"alternate\"`";
+    for (link, offered) in [("null", "after 2000 ms"), (other, "after 1000 ms")] {
+        let address = serve_text(SILENCE.replace("LINK", link) + &page);
+        let browser = Browser::open(&format!("http://{address}/watch/again"));
+        let line = browser.line_with("offered again");
+        assert!(line.contains(offered), "{link}: {line}");
     }
     server.end();
 }
