@@ -8,10 +8,14 @@
 //! ```text
 //! frames,lost,on_time,p50_us,p99_us,max_us,bytes_per_s,used_percent,steal_percent,overflowed
 //! ```
-//! A frame is on time if its last packet arrives within a period of its due time, which follows
-//! from its RTP time. Arrivals are the kernel's times. A lost frame is as late as the end of the
-//! measurement. *Used* is CPU time of the whole machine without steal time; *overflowed* counts
-//! datagrams that the clients read too late.
+//! A frame is on time if the last of its packets arrives within a period of its due time, which
+//! follows from its RTP time. Arrivals are the kernel's times. A lost frame is as late as the end
+//! of the measurement. *Used* is CPU time of the whole machine without steal time; *overflowed*
+//! counts datagrams that the clients read too late.
+//!
+//! The rule is the same by RTSP and by WHEP: what a server paces is late. WHEP clients send the
+//! feedback of browsers (NACK, TWCC). A frame with a packet that is sent again arrives with that
+//! one; if it is sent by RTX, which encrypts the number that it repeats, the frame is lost.
 //!
 //! `benches/peers/media_servers.py` calls it.
 
@@ -54,8 +58,8 @@ const CONNECTING: usize = 8;
 struct Client {
     socket: StampedSocket,
     arrivals: Vec<Arrival>,
-    /// The WebRTC session of a WHEP client.
-    rtc: Option<Rtc>,
+    /// The WebRTC session of a WHEP client, and its time: the library's times must not decrease.
+    rtc: Option<(Rtc, Instant)>,
     /// The RTSP connection, which stays open while the client plays, and the RTCP socket.
     _rtsp: Option<(Player, UdpSocket)>,
 }
@@ -98,7 +102,7 @@ impl Client {
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 201 "), "{response}");
         rtc.sdp_api().accept_answer(pending, SdpAnswer::from_sdp_string(body).unwrap()).unwrap();
-        Self { socket, arrivals: Vec::new(), rtc: Some(rtc), _rtsp: None }
+        Self { socket, arrivals: Vec::new(), rtc: Some((rtc, Instant::now())), _rtsp: None }
     }
 
     /// Reads what waits, and sends what is due.
@@ -110,20 +114,26 @@ impl Client {
                 self.arrivals.push(Arrival {
                     at: datagram.at - begun,
                     source: packet.ssrc(),
+                    number: packet.sequence_number(),
                     time: packet.timestamp(),
                     bytes: datagram.bytes,
                     last: packet.marker_bit(),
                 });
             }
-            if let Some(rtc) = &mut self.rtc
+            if let Some((rtc, time)) = &mut self.rtc
                 && let Ok(receive) = Receive::new(Protocol::Udp, datagram.source, own, bytes)
             {
-                rtc.handle_input(Input::Receive(Instant::now(), receive)).unwrap();
+                // Feedback with the time of the read would tell the server of a path of bursts.
+                let waited = SystemTime::now().duration_since(UNIX_EPOCH + datagram.at);
+                let at = Instant::now() - waited.unwrap_or_default();
+                *time = at.max(*time);
+                rtc.handle_input(Input::Receive(*time, receive)).unwrap();
                 send(rtc, self.socket.socket());
             }
         }
-        if let Some(rtc) = &mut self.rtc {
-            rtc.handle_input(Input::Timeout(Instant::now())).unwrap();
+        if let Some((rtc, time)) = &mut self.rtc {
+            *time = Instant::now();
+            rtc.handle_input(Input::Timeout(*time)).unwrap();
             send(rtc, self.socket.socket());
         }
     }

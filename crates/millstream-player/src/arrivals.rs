@@ -21,6 +21,8 @@ pub struct Arrival {
     pub at: Duration,
     /// RTP source.
     pub source: u32,
+    /// RTP sequence number.
+    pub number: u16,
     /// RTP time.
     pub time: u32,
     /// UDP payload, bytes.
@@ -51,8 +53,9 @@ pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Ar
         let Ok(bytes) = socket.recv(&mut packet) else { continue };
         let at = begun.elapsed();
         let packet = RtpPacket::parse(&packet[..bytes]).unwrap();
-        let (source, time, last) = (packet.ssrc(), packet.timestamp(), packet.marker_bit());
-        arrivals.push(Arrival { at, source, time, bytes, last });
+        let (source, number) = (packet.ssrc(), packet.sequence_number());
+        let (time, last) = (packet.timestamp(), packet.marker_bit());
+        arrivals.push(Arrival { at, source, number, time, bytes, last });
     }
     (arrivals, permitted)
 }
@@ -194,15 +197,46 @@ pub fn lateness(
     frames.filter(|(_, frames)| !frames.is_empty()).collect()
 }
 
-/// Returns the delays of one source's frames that are due in `window`; `None` for a frame whose
-/// last packet did not arrive.
+/// Returns the RTP time and the arrival of each frame of one source that is complete, in order.
+///
+/// A frame is complete with the last of its packets to arrive, which need not be the marked one. A
+/// packet that arrives twice counts once. A missing packet between two frames may be of either, so
+/// the later one is not complete.
+fn complete_frames(arrivals: &[Arrival]) -> Vec<(u32, Duration)> {
+    let mut packets: BTreeMap<i64, &Arrival> = BTreeMap::new();
+    let mut last = 0_i64;
+    for arrival in arrivals {
+        // The low bits are the sequence number.
+        let low = u16::try_from(last.rem_euclid(1 << 16)).unwrap();
+        last += i64::from(arrival.number.wrapping_sub(low).cast_signed());
+        packets.entry(last).or_insert(arrival);
+    }
+    let mut frames = Vec::new();
+    let mut frame: Option<(u32, Duration, bool)> = None;
+    let mut before = None;
+    for (number, packet) in packets {
+        let follows = before.is_none_or(|before: i64| before + 1 == number);
+        let (at, whole) = match frame {
+            Some((time, at, whole)) if time == packet.time => (at.max(packet.at), whole && follows),
+            _ => (packet.at, follows),
+        };
+        if packet.last && whole {
+            frames.push((packet.time, at));
+        }
+        (frame, before) = (Some((packet.time, at, whole)), Some(number));
+    }
+    frames
+}
+
+/// Returns the delays of one source's frames that are due in `window`; `None` for a frame of which
+/// a packet did not arrive.
 ///
 /// RTP time numbers a frame; display order must be coding order. A frame is due a whole number of
 /// periods after the source's earliest frame. That one may arrive before the window, so a source
 /// that is late in all of the window shows it. The last frames of a source that ended are missing.
 ///
 /// # Panics
-/// Panics if there are no packets, or a frame is due before the source's time 0.
+/// Panics if no frame is complete, or one is due before the source's time 0.
 pub fn delays(
     arrivals: &[Arrival],
     period: Duration,
@@ -217,8 +251,8 @@ pub fn delays(
         // Rounded: servers derive RTP time from clocks of other units.
         (since + ticks / 2).div_euclid(ticks)
     };
-    let ends: BTreeMap<i64, i128> =
-        arrivals.iter().filter(|a| a.last).map(|a| (number(a.time), nanos(a.at))).collect();
+    let frames = complete_frames(arrivals).into_iter();
+    let ends: BTreeMap<i64, i128> = frames.map(|(time, at)| (number(time), nanos(at))).collect();
     let offset = |(number, at): (&i64, &i128)| at - i128::from(*number) * period_ns;
     let best = ends.iter().map(offset).min().unwrap();
     let due = |number: i64| best + i128::from(number) * period_ns;
@@ -249,7 +283,8 @@ mod tests {
             let shown = number / 4 * 4 + DISPLAY[*number as usize % 4];
             let time = first.wrapping_add(shown * 3_600);
             let at = PERIOD * (number + 5) + Duration::from_micros(late_us(*number));
-            [false, true].map(|last| Arrival { at, source: 7, time, bytes: 100, last })
+            let packet = |last| Arrival { at, source: 7, number: 0, time, bytes: 100, last };
+            [false, true].map(packet)
         };
         numbers.iter().flat_map(frame).collect()
     }
@@ -309,14 +344,20 @@ mod tests {
         assert_eq!(receiver.overflowed, 0);
     }
 
-    /// Frames in display order, of one packet each; `late_ms` delays each, `None` loses it.
+    /// Frames in display order, of three packets each; `late_ms` delays each, and `None` is a frame
+    /// that the server dropped. Sequence numbers wrap.
     fn in_order(first: u32, late_ms: &[Option<u64>]) -> Vec<Arrival> {
         let frame = |(number, late): (u32, &Option<u64>)| {
             let at = PERIOD * (number + 2) + Duration::from_millis((*late)?);
             let time = first.wrapping_add(number * 3_600);
-            Some(Arrival { at, source: 7, time, bytes: 100, last: true })
+            let packet = |last| Arrival { at, source: 7, number: 0, time, bytes: 100, last };
+            Some([false, false, true].map(packet))
         };
-        (0..).zip(late_ms).filter_map(frame).collect()
+        let mut all: Vec<Arrival> = (0..).zip(late_ms).filter_map(frame).flatten().collect();
+        for (number, arrival) in (u16::MAX - 3..=u16::MAX).chain(0..).zip(&mut all) {
+            arrival.number = number;
+        }
+        all
     }
 
     fn delays_ms(arrivals: &[Arrival], from: u32, to: u32) -> Vec<Option<u128>> {
@@ -337,10 +378,37 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_arrives_with_the_last_of_its_packets_that_arrives_first() {
+        let mut all = in_order(0, &[Some(0), Some(0), Some(0), Some(0)]);
+        // A packet of frame 1 is sent again, and arrives after frame 2. Of frame 3 one comes twice.
+        let mut again = all.remove(4);
+        again.at += PERIOD * 3 / 2;
+        all.insert(8, again);
+        let mut twice = all[10];
+        twice.at += PERIOD;
+        all.push(twice);
+        assert_eq!(delays_ms(&all, 2, 6), [Some(0), Some(60), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn a_frame_of_which_a_packet_is_missing_is_lost() {
+        let whole = in_order(0, &[Some(0), Some(0), Some(0), Some(0)]);
+        let without = |packet: usize| {
+            let mut all = whole.clone();
+            all.remove(packet);
+            let delays = delays_ms(&all, 2, 6).into_iter();
+            delays.map(|late| late.map_or('-', |_| '+')).collect::<String>()
+        };
+        assert_eq!([3, 4, 5].map(without), ["+-++", "+-++", "+--+"]);
+    }
+
+    #[test]
     fn rtp_times_are_rounded_to_frames() {
         let mut all = in_order(100, &[Some(0), Some(0), Some(0)]);
-        all[1].time -= 1;
-        all[2].time += 1;
+        for at in 3..6 {
+            all[at].time -= 1;
+            all[at + 3].time += 1;
+        }
         assert_eq!(delays_ms(&all, 2, 5), [Some(0), Some(0), Some(0)]);
     }
 }
