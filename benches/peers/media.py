@@ -2,26 +2,30 @@
 """Compares the media server with MediaMTX, live555 and GStreamer beside a loaded web server.
 
 Usage: benches/peers/media.py FILE.json [--clients N,...] [--loads L,...] [--runs N] [--seconds S]
-[--systems S,...] [--minutes M] [--seed N] [--capacity N]. Called by scripts/bench-media.sh, which
-installs and builds what it needs. Needs root, for the web server's and the clients' priorities.
+[--systems S,...] [--missing S,...] [--minutes M] [--seed N] [--capacity N]. Called by
+scripts/bench-media.sh, which installs and builds what it needs. Needs root, for the web server's
+and the clients' priorities.
 
 Systems, each as it starts by default:
 
     ni, host         `millstream serve` by RTSP over UDP, in both placements
     ni-live          `millstream serve` in placement ni, with a live stream
-    whep             `millstream serve` (ni) by WHEP, clients up to 50
+    whep, whep-live  those of `ni` and `ni-live` by WHEP, clients up to 100
     gstreamer, live555, mediamtx, mediamtx-whep
 
-MediaMTX and ni-live relay a stream: that of a `millstream serve` of their own, packet by packet as
-it comes. The source's CPU time is not counted.
+MediaMTX, ni-live and whep-live relay a stream: that of a `millstream serve` of their own, packet by
+packet as it comes. The source's CPU time is not counted.
 
 Each round has one run of every cell (system, load, clients), in random order. The load starts a
 second after the clients. A run in which the machine's host took more than 2 % of its CPU time
 (steal) is repeated, three times at most. No run starts after M minutes; FILE.json is written after
 every run.
 
---capacity doubles the clients of each RTSP server without load, from N, until 1 % of the frames are
+--capacity doubles the clients of each server without load, from N, until 1 % of the frames are
 later than a period or lost, and then halves the interval three times.
+
+--missing names systems that cannot be had. If the comparison includes one, or a cell in which no
+try succeeds, the program measures the rest, names both, and fails.
 
 The verdicts need three runs: a goal is *reached* if every run meets it, *differs* if none does.
 Otherwise nothing can be told, nor if the steal time of a run was too long or other programs used
@@ -44,19 +48,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from media_servers import ROOT, Media, Run, Web, measure, processor_ticks, undisturbed
+from media_servers import (
+    ROOT,
+    WHEP_PATHS,
+    Media,
+    Run,
+    Web,
+    measure,
+    processor_ticks,
+    undisturbed,
+)
 
-SYSTEMS = ("ni", "host", "ni-live", "gstreamer", "live555", "mediamtx", "whep", "mediamtx-whep")
-#: The most WHEP clients: both ends encrypt on the processors of the comparison.
-WHEP_CLIENTS = 50
+SYSTEMS = (
+    *("ni", "host", "ni-live", "gstreamer", "live555", "mediamtx"),
+    *("whep", "whep-live", "mediamtx-whep"),
+)
+#: The most WHEP clients beside a load: both ends encrypt on the processors of the comparison.
+WHEP_CLIENTS = 100
 MAX_STEAL, MAX_TRIES = 2.0, 4
 #: CPU use of other programs above which no goal is judged, % of all processors, before the run.
 MAX_OTHER = 10.0
-#: Goals: p99 in ms of `ni` with this number of clients by load, and MediaMTX's over ours at 100 %.
+#: Goals: p99 in ms with this number of clients by load, and MediaMTX's over ours at 100 %.
 GOAL_CLIENTS, GOALS_MS, GOAL_RATIO = 100, {0: 0.5, 90: 1.0, 100: 1.0}, 10.0
 #: The part of late or lost frames that ends the search for the capacity, and its most clients.
 LATE_PART, MAX_CLIENTS = 0.01, 6_400
 LEAST_RUNS = 3
+#: By protocol: our server of files, our relay, and MediaMTX.
+JUDGED = (("ni", "ni-live", "mediamtx"), ("whep", "whep-live", "mediamtx-whep"))
 
 
 def runs_of(runs: list[Run], system: str, load: int, clients: int) -> list[Run]:
@@ -88,29 +106,35 @@ def verdict(met: list[bool], runs: list[Run]) -> str:
 
 
 def verdicts(runs: list[Run]) -> list[dict[str, str]]:
-    """Judges the goals."""
+    """Judges the goals of each protocol."""
+    return [judged for systems in JUDGED for judged in verdicts_on(runs, *systems)]
+
+
+def verdicts_on(runs: list[Run], files: str, relay: str, mediamtx: str) -> list[dict[str, str]]:
+    """Judges our server of files, by itself, and both of ours beside MediaMTX."""
     judged = []
     for load, goal in GOALS_MS.items():
-        ours = runs_of(runs, "ni", load, GOAL_CLIENTS)
+        ours = runs_of(runs, files, load, GOAL_CLIENTS)
         late = [run["p99_us"] / 1e3 for run in ours]
         judged.append(
             {
-                "goal": f"p99 with {GOAL_CLIENTS} clients at {load} % at most {goal} ms",
+                "goal": f"p99 of {files} with {GOAL_CLIENTS} clients at {load} % at most {goal} ms",
                 "found": ", ".join(f"{ms:.2f}" for ms in sorted(late)) + " ms" if late else "",
                 "verdict": verdict([ms <= goal for ms in late], ours),
             }
         )
-    theirs = runs_of(runs, "mediamtx", 100, GOAL_CLIENTS)
+    theirs = runs_of(runs, mediamtx, 100, GOAL_CLIENTS)
     rounds = {run["run"]: run["p99_us"] for run in theirs}
     # A server of files, and a relay as MediaMTX is, by pairs of the same round.
-    for system in ("ni", "ni-live"):
+    for system in (files, relay):
         ours = runs_of(runs, system, 100, GOAL_CLIENTS)
         pairs = [(run, rounds[run["run"]]) for run in ours if run["run"] in rounds]
         ratios = [their_us / max(run["p99_us"], 1.0) for run, their_us in pairs]
         found = ", ".join(f"{ratio:.1f}" for ratio in sorted(ratios))
         judged.append(
             {
-                "goal": f"MediaMTX's p99 at 100 % at least {GOAL_RATIO:.0f} times that of {system}",
+                "goal": f"p99 of {mediamtx} at 100 % at least {GOAL_RATIO:.0f} times that of"
+                f" {system}",
                 "found": f"{found} times" if pairs else "",
                 "verdict": verdict([ratio >= GOAL_RATIO for ratio in ratios], ours + theirs),
             }
@@ -183,26 +207,40 @@ def parsed() -> argparse.Namespace:
     def numbers(text: str) -> list[int]:
         return [int(number) for number in text.split(",")]
 
+    def names(text: str) -> list[str]:
+        return [name for name in text.split(",") if name]
+
     parser = argparse.ArgumentParser(description="media servers beside a loaded web server")
     parser.add_argument("file", type=Path, help="the results, as JSON")
     parser.add_argument("--clients", type=numbers, default=[10, 50, 100, 200])
     parser.add_argument("--loads", type=numbers, default=[0, 90, 100], help="%% of all processors")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.5, help="measured time of a run")
-    parser.add_argument("--systems", type=lambda text: text.split(","), default=list(SYSTEMS))
+    parser.add_argument("--systems", type=names, default=list(SYSTEMS))
+    parser.add_argument("--missing", type=names, default=[], help="systems that cannot be had")
     parser.add_argument("--minutes", type=float, default=120, help="no run starts later")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--capacity", type=int, default=100, help="clients to begin with; 0: none")
     arguments = parser.parse_args()
-    unknown = sorted(set(arguments.systems) - set(SYSTEMS))
+    unknown = sorted({*arguments.systems, *arguments.missing} - set(SYSTEMS))
     if unknown:
         parser.error(f"unknown system {unknown[0]}; known: {', '.join(SYSTEMS)}")
     return arguments
 
 
+def error_of(failed: dict[str, str]) -> str:
+    """Returns a line for each system or cell that was not measured."""
+    return "\n".join(f"error: not measured: {of}: {why}" for of, why in failed.items())
+
+
 def main() -> None:
-    """Makes all runs; prints the table and the verdicts."""
+    """Makes all runs; prints the table and the verdicts. Fails if a cell could not be measured."""
     arguments = parsed()
+    missing = [system for system in arguments.systems if system in arguments.missing]
+    systems = [system for system in arguments.systems if system not in missing]
+    failed: dict[str, str] = dict.fromkeys(missing, "it could not be built or installed")
+    if not systems:
+        sys.exit(error_of(failed))
     until = time.monotonic() + 60 * arguments.minutes
     # Both end the servers, too, also where the shell has SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -222,6 +260,7 @@ def main() -> None:
             "load_average_before": os.getloadavg(),
         },
         "seconds": arguments.seconds,
+        "not_measured": failed,
         "runs": runs,
     }
 
@@ -231,10 +270,10 @@ def main() -> None:
 
     cells = [
         (system, load, clients)
-        for system in arguments.systems
+        for system in systems
         for load in arguments.loads
         for clients in arguments.clients
-        if not system.endswith("whep") or clients <= WHEP_CLIENTS
+        if system not in WHEP_PATHS or clients <= WHEP_CLIENTS
     ]
     with tempfile.TemporaryDirectory() as name:
         publisher = Path(program).with_name("publisher")
@@ -253,6 +292,7 @@ def main() -> None:
                     found = undisturbed(partial(measure, *of), cell, MAX_STEAL, MAX_TRIES)
                     if not found:
                         print(f"{cell}: no try succeeded", flush=True)
+                        failed[cell] = "no try succeeded"
                         continue
                     runs.append(
                         {
@@ -267,9 +307,8 @@ def main() -> None:
                 return measure(media, web, program, system, clients, 0, arguments.seconds)
 
             if arguments.capacity:
-                of_rtsp = [of for of in arguments.systems if not of.endswith("whep")]
                 results["capacity"] = [
-                    capacity(of, arguments.capacity, until, unloaded) for of in of_rtsp
+                    capacity(of, arguments.capacity, until, unloaded) for of in systems
                 ]
         finally:
             web.nginx.end()
@@ -281,6 +320,8 @@ def main() -> None:
         print(f"{judged['goal']}: {judged['verdict']} ({judged['found'] or 'not measured'})")
     if time.monotonic() >= until:
         print(f"stopped after {arguments.minutes} minutes", file=sys.stderr)
+    if failed:
+        sys.exit(error_of(failed))
 
 
 if __name__ == "__main__":

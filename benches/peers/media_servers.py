@@ -29,9 +29,9 @@ CONNECTIONS, WEB_PROCESSES = 40, 10
 PAGE_BYTES = 60_000
 #: What the clients request of each system, by RTSP and by WHEP; other systems are ours.
 PATHS = {"gstreamer": "clip/stream=0", "live555": "clip/track1", "mediamtx": "clip/trackID=0"}
-WHEP_PATHS = {"mediamtx-whep": "/clip/whep", "whep": "/whep/clip"}
+WHEP_PATHS = {"mediamtx-whep": "/clip/whep", "whep": "/whep/clip", "whep-live": "/whep/clip"}
 #: Systems that pass a published stream on.
-RELAYS = ("mediamtx", "mediamtx-whep", "ni-live")
+RELAYS = ("mediamtx", "mediamtx-whep", "ni-live", "whep-live")
 #: The columns of the clients' results.
 RESULTS = (
     "frames,lost,on_time,p50_us,p99_us,max_us,bytes_per_s,used_percent,steal_percent,overflowed"
@@ -313,7 +313,7 @@ class Media:
         values["webrtc"] = f'webrtc = "{self.address}"' if webrtc else ""
         values["placement"] = "host" if system.startswith("host") else "ni"
         values["source"] = f'kind = "mpeg", file = "{self.film}"'
-        if system == "ni-live":
+        if system in RELAYS:
             values["source"] = 'kind = "live", rate = "2 Mbit/s"'
         file.write_text(SCENARIO.format(**values, rate=self.rate))
         return [self.millstream, "serve", "--json", str(file)]
@@ -345,8 +345,8 @@ class Media:
                 address = self.address if system in WHEP_PATHS else f"127.0.0.1:{port}"
                 if ours and real_time is not None:
                     self.place(system, child.process.pid, output, real_time)
-            if system == "ni-live":
-                self.relay = address
+                if system in RELAYS:
+                    self.relay = f"127.0.0.1:{port}"
             if self.publisher and system in RELAYS:
                 paced, _ = source.enter_context(self.serve("ni", 1))
                 # A source on another machine would not wait for this load: real-time priority.

@@ -48,3 +48,31 @@ def test_ratios_are_those_of_the_same_round(media: ModuleType) -> None:
     assert verdict(media, ours + late, 3) == "cannot tell"
     relayed = runs("ni-live", 100, [200, 300, 400])
     assert verdict(media, relayed + theirs, 4) == "differs"
+
+
+def test_whep_has_the_goals_of_rtsp(media: ModuleType) -> None:
+    """Each protocol has three goals of its own and two beside MediaMTX."""
+    files, relay = runs("whep", 100, [100, 200, 1000]), runs("whep-live", 100, [200, 400, 800])
+    theirs = runs("mediamtx-whep", 100, [2000, 4000, 8000])
+    found = {row["goal"]: row for row in media.verdicts(files + relay + theirs)}
+    assert len(found) == 10
+    p99 = found["p99 of whep with 100 clients at 100 % at most 1.0 ms"]
+    assert p99 == {**p99, "verdict": "reached", "found": "0.10, 0.20, 1.00 ms"}
+    for system, ratios, told in [
+        ("whep", "8.0, 20.0, 20.0", "cannot tell"),
+        ("whep-live", "10.0, 10.0, 10.0", "reached"),
+    ]:
+        row = found[f"p99 of mediamtx-whep at 100 % at least 10 times that of {system}"]
+        assert row == {**row, "verdict": told, "found": f"{ratios} times"}
+    assert found["p99 of ni with 100 clients at 0 % at most 0.5 ms"]["verdict"] == "cannot tell"
+
+
+def test_a_peer_that_cannot_be_had_is_an_error(
+    media: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The program names it, and fails."""
+    file = str(tmp_path / "results.json")
+    peers = ["--systems", "mediamtx-whep", "--missing", "mediamtx,mediamtx-whep"]
+    monkeypatch.setattr("sys.argv", ["media.py", file, *peers])
+    with pytest.raises(SystemExit, match=r"^error: not measured: mediamtx-whep: it could not"):
+        media.main()
