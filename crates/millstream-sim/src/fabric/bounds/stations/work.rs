@@ -544,3 +544,137 @@ impl Stations {
         numbers.filter_map(of_station).min().unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use millstream_scenario::Scenario;
+
+    use super::super::{PathLink, Switching};
+    use super::*;
+    use crate::fabric::{FabricListener, NoFabricBound, PacketStep, Step, delay_bounds, prepare};
+
+    /// A packet of 7.88 µs each 14.6 µs, on a link with buffers for two packets behind it, and one
+    /// of 11.7 µs each 30.5 µs on another channel.
+    const TEXT: &str = r#"
+[scenario]
+duration = "20 ms"
+[link]
+rate = "1 Gbit/s"
+[fabric]
+largest-packet = 1464
+input-buffer = "2944 B"
+output-buffer = "64 MB"
+speed-up = 1.05
+forwarding = "store-and-forward"
+delay = "100 ns"
+latency = "300 ns"
+[fabric.topology]
+kind = "custom"
+end-points = 2
+switches = [2]
+cables = [["e0", "s0:0"], ["e1", "s0:1"]]
+[scheduler]
+discipline = "fifo"
+[[stream]]
+name = "short"
+[stream.source]
+kind = "cbr"
+bytes = 985
+interval = "14.6 us"
+from = "e0"
+to = "e1"
+start = "1 us"
+[[stream]]
+name = "long"
+[stream.source]
+kind = "cbr"
+bytes = 1464
+interval = "30.5 us"
+from = "e0"
+to = "e1"
+start = "1 ns"
+"#;
+
+    /// The first link of [`TEXT`] in the second half of its run, in which short packets always
+    /// wait.
+    #[derive(Default)]
+    struct FirstLink {
+        free_ns: u64,
+        begun: u64,
+        idle_ns: u64,
+        longest_wait_ns: u64,
+    }
+
+    const FROM_NS: u64 = 10_000_000;
+
+    impl FabricListener for FirstLink {
+        const STEPS: bool = true;
+
+        fn on_step(&mut self, of: &PacketStep) {
+            let Step::Sent { link: 0, begins_ns, ends_ns, .. } = of.step else { return };
+            if begins_ns > FROM_NS {
+                self.idle_ns += begins_ns - self.free_ns.max(FROM_NS);
+                self.begun += u64::from(of.class == 0);
+            }
+            if of.class == 0 {
+                let wait_ns = begins_ns - of.injected_ns;
+                assert!(begins_ns < FROM_NS || wait_ns > 400_000, "{wait_ns}");
+                self.longest_wait_ns = self.longest_wait_ns.max(wait_ns);
+            }
+            self.free_ns = ends_ns;
+        }
+    }
+
+    /// Before two short packets, a long one delays the return of their credits at the next input.
+    /// A bound by the lengths of their own channel permits 500 ns of idle time for each two short
+    /// packets, so that the link keeps up with them. It is idle for longer, and they wait for ever
+    /// longer.
+    #[test]
+    fn longer_packets_of_other_channels_delay_credits() {
+        let scenario = Scenario::parse("text", TEXT, Path::new("")).unwrap();
+        let mut simulation = prepare(&scenario).unwrap().simulation;
+        let reason = delay_bounds(&scenario, &simulation).unwrap_err();
+        assert!(matches!(reason, NoFabricBound::Credits(..)), "{reason}");
+        let mut first = FirstLink::default();
+        simulation.run(u64::MAX, &mut first).unwrap();
+
+        let class = |link_ns: u64, cross_ns: u64, interval_ns, credits| Class {
+            interval_ns,
+            link_ns,
+            cross_ns,
+            transfer_ns: cross_ns,
+            credits,
+            priority: 0,
+        };
+        let classes = vec![class(7_880, 7_505, 14_600, 16), class(11_712, 11_155, 30_500, 23)];
+        let switching = Switching {
+            crossbar: true,
+            fifo_inputs: false,
+            cut_through: false,
+            takes_turns: true,
+            in_order: true,
+            delay_ns: 100,
+            latency_ns: 300,
+            input_credits: 46,
+            output_credits: 1_000_000,
+        };
+        let paths = (0..2).map(|of| (of, [0, 1].map(|link| PathLink { link, channel: of }).into()));
+        let mut stations = Stations::new(switching, classes.clone(), (2, 2), paths);
+        // Waits of the run. A short packet waits at the switch while a long one that ended 7.88 µs
+        // before it is transferred.
+        stations.all[0].wait_ns = first.longest_wait_ns;
+        stations.all[1].wait_ns = 11_155 - 7_880;
+        stations.all[1].crossing_ns = 11_155 - 7_880;
+        stations.spread();
+        stations.find_credits();
+        stations.find_outputs();
+        stations.find_inputs();
+        let time_ns = first.free_ns - FROM_NS;
+        let bound_ns = stations.lacks(0, 0, classes[0], first.begun, time_ns, &[]).without_ns(0);
+        assert!(first.idle_ns <= bound_ns, "{} {bound_ns}", first.idle_ns);
+        assert_eq!((first.begun, first.idle_ns, bound_ns), (714, 1_000_084, 1_213_800));
+        assert_eq!(first.longest_wait_ns, 862_213);
+    }
+}
