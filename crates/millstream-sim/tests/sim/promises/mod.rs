@@ -7,6 +7,7 @@
 //! theorems do not cover these cases, so `check` guarantees nothing there.
 
 mod draw;
+mod obstacles;
 mod search;
 mod soak;
 
