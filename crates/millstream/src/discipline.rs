@@ -223,7 +223,7 @@ pub trait Discipline: Sized {
     }
 
     /// Called when a packet of `bytes` arrives; `active` if its stream has an active head. Returns
-    /// its stamp.
+    /// its stamp. If stamps have no size, it need not be called for a packet behind others.
     #[inline]
     fn arrived(
         &mut self,

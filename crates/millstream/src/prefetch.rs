@@ -3,23 +3,21 @@
 //! With a million streams, every state that a decision reads is a cache miss. The calendar knows
 //! the next entries and prefetches them while it works on the current ones.
 
-/// Prefetches the first cache line of `items[at]`; no effect if the index is out of range.
+/// Prefetches the first cache line of `items[at]`. The index may be out of range: the hint is then
+/// useless.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 pub fn prefetch<T>(items: &[T], at: usize) {
-    if let Some(item) = items.get(at) {
-        prefetch_line(core::ptr::from_ref(item).cast());
-    }
+    prefetch_line(items.as_ptr().wrapping_add(at).cast());
 }
 
-/// Prefetches the cache lines of `items[at]`; no effect if the index is out of range.
+/// Prefetches the cache lines of `items[at]`; see [`prefetch`].
 #[inline(always)]
 #[allow(clippy::inline_always)]
 pub(crate) fn prefetch_whole<T>(items: &[T], at: usize) {
-    if let Some(item) = items.get(at) {
-        for begin in (0..size_of::<T>()).step_by(64) {
-            prefetch_line(core::ptr::from_ref(item).cast::<i8>().wrapping_add(begin));
-        }
+    let item = items.as_ptr().wrapping_add(at).cast::<i8>();
+    for begin in (0..size_of::<T>()).step_by(64) {
+        prefetch_line(item.wrapping_add(begin));
     }
 }
 

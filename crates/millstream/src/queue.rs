@@ -164,8 +164,7 @@ impl<P: Copy + Default> Queues<P> {
     /// Appends an admitted arrival; returns whether its queue was empty.
     #[inline]
     pub(crate) fn push(&mut self, stream: StreamId, packet: Packet, now_ns: u64) -> bool {
-        let number = self.count_arrival(stream);
-        self.push_numbered(stream, packet, now_ns, number)
+        self.append(stream, packet, now_ns, None)
     }
 
     /// Appends the packet that [`count_arrival`](Self::count_arrival) numbered; returns whether its
@@ -178,7 +177,24 @@ impl<P: Copy + Default> Queues<P> {
         arrival_ns: u64,
         number: u64,
     ) -> bool {
+        self.append(stream, packet, arrival_ns, Some(number))
+    }
+
+    /// Appends a packet, which is counted as an arrival unless it has a number; returns whether its
+    /// queue was empty.
+    #[inline(always)]
+    fn append(
+        &mut self,
+        stream: StreamId,
+        packet: Packet,
+        arrival_ns: u64,
+        number: Option<u64>,
+    ) -> bool {
         let queue = &mut self.queues[stream.index()];
+        let number = number.unwrap_or_else(|| {
+            queue.arrivals += 1;
+            queue.arrivals - 1
+        });
         let entry = Entry {
             arrival_ns,
             packet: number,
@@ -187,16 +203,15 @@ impl<P: Copy + Default> Queues<P> {
             next: END,
             stamp: P::default(),
         };
-        let at = if self.free == END {
+        // END is beyond the slab.
+        let at = if let Some(free) = self.slab.get_mut(self.free as usize) {
+            let next = core::mem::replace(free, entry).next;
+            core::mem::replace(&mut self.free, next)
+        } else {
             // Below `packet_limit`, which is a u32 below END.
             #[allow(clippy::cast_possible_truncation)]
             let at = self.slab.len() as u32;
             self.slab.push(entry);
-            at
-        } else {
-            let at = self.free;
-            self.free = self.slab[at as usize].next;
-            self.slab[at as usize] = entry;
             at
         };
         let was_empty = queue.head == END;
@@ -236,10 +251,10 @@ impl<P: Copy + Default> Queues<P> {
     ) -> Option<(Departure, Option<(Head, P)>)> {
         let queue = &mut self.queues[stream.index()];
         let at = queue.head;
-        if at == END {
-            return None;
-        }
-        let entry = self.slab[at as usize];
+        // END is beyond the slab.
+        let popped = self.slab.get_mut(at as usize)?;
+        let entry = *popped;
+        popped.next = core::mem::replace(&mut self.free, at);
         queue.head = entry.next;
         queue.waiting -= 1;
         queue.bytes -= u64::from(entry.bytes);
@@ -247,8 +262,6 @@ impl<P: Copy + Default> Queues<P> {
         if let Some(framing_bytes) = self.framing.get_mut(stream.index()) {
             *framing_bytes -= self.link.framing_bytes(entry.bytes);
         }
-        self.slab[at as usize].next = self.free;
-        self.free = at;
         let departure = Departure {
             time_ns: now_ns,
             stream,
@@ -259,7 +272,6 @@ impl<P: Copy + Default> Queues<P> {
             event,
             tag: entry.tag,
         };
-        // END is beyond the slab.
         let next = self.slab.get(entry.next as usize).map(|next| {
             let Entry { arrival_ns, bytes, stamp, .. } = *next;
             (Head { arrival_ns, bytes }, stamp)

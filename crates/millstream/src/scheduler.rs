@@ -236,7 +236,7 @@ impl<S: Select> Scheduler<S> {
             let open = self.store.gates.admits(stream, head, now_ns);
             let stamp = self.selector.arrived(stream, head.bytes, open);
             self.selector.became_backlogged(stream, NewHead { head, stamp, open });
-        } else {
+        } else if size_of::<S::Stamp>() > 0 {
             let active = self.selector.active(stream);
             let stamp = self.selector.arrived(stream, head.bytes, active);
             self.store.queues.stamp_last(stream, stamp);

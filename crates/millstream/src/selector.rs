@@ -139,6 +139,7 @@ pub trait Select {
     fn head(&self, stream: StreamId) -> Option<Head>;
 
     /// Called when a packet arrives; `active` if its stream has an active head. Returns its stamp.
+    /// If stamps have no size, it need not be called for a packet behind others.
     fn arrived(&mut self, stream: StreamId, bytes: u32, active: bool) -> Self::Stamp;
 
     /// Called when `stream`, which was idle, gets a head-of-line packet.

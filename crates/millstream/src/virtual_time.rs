@@ -79,8 +79,11 @@ impl Tag {
         // The upper half decides at once, unless they are less than a byte apart.
         #[allow(clippy::cast_possible_truncation)]
         let upper = (difference >> 64) as i64;
-        if !(-1..=0).contains(&upper) {
-            return upper > 0;
+        if upper > 0 {
+            return true;
+        }
+        if upper < -1 {
+            return false;
         }
         // Near tags wrap, so compare them only within a grain.
         match difference >> (GRAIN_BITS + 10) {
