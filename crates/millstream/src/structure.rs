@@ -15,6 +15,7 @@
 mod bitmap;
 mod calendar;
 mod dual_heap;
+mod front;
 mod heap;
 mod indexed_heap;
 mod ring;
@@ -24,6 +25,7 @@ mod winner_tree;
 pub(crate) use bitmap::{Bitmap, ring_place};
 pub use calendar::Calendar;
 pub use dual_heap::DualHeap;
+pub(crate) use front::{ENTRY_BITS, Front};
 pub use heap::Heap;
 pub use indexed_heap::IndexedHeap;
 pub use ring::Ring;

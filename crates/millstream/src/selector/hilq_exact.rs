@@ -203,30 +203,44 @@ impl HilqExact {
         }
     }
 
-    /// Charges the streams in the calendar's ring whose deadlines have passed.
-    #[inline(always)]
-    fn charge_ring(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
-        while let Some(bucket) = self.calendar.due_bucket(now_ns) {
-            let mut slot = 0;
-            while let Some(stream) = self.calendar.take_due(bucket, &mut slot, now_ns) {
-                if self.charge(stream, now_ns, observer) {
-                    self.calendar.lose(stream);
-                    self.dropping.push(stream);
-                } else {
-                    self.calendar.put(stream);
-                }
+    /// Charges the streams of the calendar's front whose deadlines have passed, and fills it.
+    fn charge_front(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
+        self.calendar.fill_front();
+        while let Some(stream) = self.calendar.take_due(now_ns) {
+            if self.charge(stream, now_ns, observer) {
+                self.calendar.lose(stream);
+                self.dropping.push(stream);
+            } else {
+                let deadline_ns = self.calendar.lines[stream as usize].state.deadline_ns();
+                self.calendar.reinsert(stream, deadline_ns);
             }
-            if self.calendar.is_chained(bucket) {
-                self.calendar.unchain(bucket, Some(now_ns), &mut self.due);
-            }
-            if self.calendar.leave(bucket) {
-                break;
-            }
+            self.calendar.fill_front();
         }
-        self.calendar.advance(now_ns);
     }
 
-    /// Charges the streams outside the ring whose deadlines have passed.
+    /// Charges all deadlines that have passed, then returns the first stream.
+    #[inline(never)]
+    fn charge_and_select(
+        &mut self,
+        now_ns: u64,
+        backlog: &mut impl Backlog<()>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<StreamId> {
+        self.charge_misses(now_ns, backlog, observer);
+        if self.is_few {
+            if self.few.is_tied() {
+                return self.first_tied().map(StreamId);
+            }
+            return Some(StreamId(self.few.first().stream()));
+        }
+        // The calendar may have been rearranged.
+        self.calendar.fill_front();
+        let first = self.calendar.first();
+        self.calendar.prefetch(backlog);
+        first.map(StreamId)
+    }
+
+    /// Charges the streams outside the front whose deadlines have passed.
     #[cold]
     fn charge_backup(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         let mut due = core::mem::take(&mut self.due);
@@ -279,8 +293,11 @@ impl Select for HilqExact {
             .ok()
             .filter(|&number| number < u32::MAX)
             .ok_or(ContractError::TooManyStreams)?;
-        self.calendar.lines.push(StreamEntry::new(self.dwcs.admit(contract)?));
-        if self.is_few {
+        let line = StreamEntry::new(self.dwcs.admit(contract)?);
+        if !self.is_few {
+            self.calendar.add_stream(line);
+        } else {
+            self.calendar.lines.push(line);
             if number as usize == few::MOST {
                 self.spread();
             } else {
@@ -361,9 +378,9 @@ impl Select for HilqExact {
             self.charge_few(now_ns, observer);
         }
         if !self.is_few {
-            self.charge_ring(now_ns, observer);
+            self.charge_front(now_ns, observer);
         }
-        if self.calendar.any_backup() | !self.parked.is_empty() | !self.due.is_empty() {
+        if self.calendar.any_backup() | !self.parked.is_empty() {
             self.charge_backup(now_ns, observer);
         }
         if !self.dropping.is_empty() {
@@ -371,21 +388,22 @@ impl Select for HilqExact {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn select(
         &mut self,
         now_ns: u64,
         backlog: &mut impl Backlog<()>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
-        self.charge_misses(now_ns, backlog, observer);
-        if self.is_few {
-            if self.few.is_tied() {
-                return self.first_tied().map(StreamId);
-            }
-            return Some(StreamId(self.few.first().stream()));
+        // Without effect if `few` is in use: the calendar is then empty.
+        self.calendar.fill_front();
+        if self.parked.is_empty()
+            && let Some(stream) = self.calendar.clear_first(now_ns)
+        {
+            self.calendar.prefetch(backlog);
+            return Some(StreamId(stream));
         }
-        self.calendar.first(backlog).map(StreamId)
+        self.charge_and_select(now_ns, backlog, observer)
     }
 
     #[inline]
@@ -407,11 +425,18 @@ impl Select for HilqExact {
 
     #[inline(always)]
     fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<()>>) {
-        if self.is_few
-            && let Some(new) = next
-            && self.defer_first(stream, new)
-        {
-            return;
+        if let Some(new) = next {
+            if self.is_few {
+                if self.defer_first(stream, new) {
+                    return;
+                }
+            } else if new.open && self.calendar.remove_first(stream.0) {
+                let line = &mut self.calendar.lines[stream.index()];
+                line.set_head(new.head);
+                self.dwcs.became_head(&mut line.state, new.head);
+                let deadline_ns = line.state.deadline_ns();
+                return self.calendar.reinsert(stream.0, deadline_ns);
+            }
         }
         self.remove(stream);
         if let Some(new) = next {

@@ -21,6 +21,7 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
+use super::front::{ENTRY_BITS, Front};
 use super::winner_tree::{Cyclic, SPAN, base_before};
 use super::{Bitmap, Structure, WinnerTree, ring_place};
 use crate::discipline::{Expiry, Rank};
@@ -34,10 +35,6 @@ const MIN_BUCKETS: usize = 1 << 8;
 /// The maximum number of buckets, that of the bitmap.
 const MAX_BUCKETS: usize = 1 << 24;
 
-/// The greatest sum of a bucket's `shift` and the bits of a stream's number: an entry of the front
-/// holds both, with a sign.
-const ENTRY_BITS: u32 = 62;
-
 /// The minimum number of services between two reviews.
 const REVIEW_INTERVAL: u64 = 1024;
 
@@ -50,15 +47,6 @@ const TAKEN: usize = 64;
 
 /// The binary logarithm of the greatest factor by which attempts with a ring become rarer.
 const MAX_BACKOFF: u32 = 6;
-
-/// The greatest number of streams in the front with which another one is inserted there.
-const FRONT: usize = 32;
-
-/// The number of served entries in the front from which they are removed.
-const SERVED: usize = 64;
-
-/// The number of entries that the network sorts.
-const NETWORK: usize = 8;
 
 /// No stream: the end of a list.
 const NONE: u32 = u32::MAX;
@@ -106,23 +94,12 @@ pub struct Calendar<K> {
     count: usize,
     /// All streams are in the backup: a ring did not suit their keys.
     is_tree: bool,
-    /// The distance of the stream that was served last.
+    /// The distance of the stream that was served last from the backup, or was the first of the
+    /// front at the last review.
     reached: u64,
     review: Review,
     moving: Vec<u32>,
     key: PhantomData<K>,
-}
-
-/// The first streams in order: for each its distance from `origin`, signed, above the bits of its
-/// number.
-#[derive(Clone, Debug, Default)]
-struct Front {
-    /// Entries before `begin` were served.
-    entries: Vec<i64>,
-    begin: usize,
-    origin: u64,
-    stream_bits: u32,
-    stream_mask: u32,
 }
 
 /// What a review is based on.
@@ -138,99 +115,6 @@ struct Review {
     is_trial: bool,
     /// The binary logarithm of the factor by which the next attempt with a ring is later.
     backoff: u32,
-}
-
-impl Front {
-    #[inline(always)]
-    fn stream(&self, entry: i64) -> u32 {
-        // The low bits.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let low = entry as u32;
-        low & self.stream_mask
-    }
-
-    #[inline(always)]
-    fn distance(&self, entry: i64) -> u64 {
-        self.origin.wrapping_add((entry >> self.stream_bits).cast_unsigned())
-    }
-
-    #[inline(always)]
-    fn entry(&self, distance: u64, stream: u32) -> i64 {
-        let offset = distance.wrapping_sub(self.origin).cast_signed();
-        (offset << self.stream_bits) | i64::from(stream)
-    }
-
-    #[inline(always)]
-    fn first(&self) -> Option<i64> {
-        self.entries.get(self.begin).copied()
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len() - self.begin
-    }
-
-    #[inline(always)]
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.begin = 0;
-    }
-
-    /// Inserts a stream. Returns false without effect if there are many streams or the distance is
-    /// too far from the others.
-    #[inline(always)]
-    fn insert(&mut self, distance: u64, stream: u32) -> bool {
-        let entry = self.entry(distance, stream);
-        if self.len() > FRONT || self.distance(entry) != distance {
-            return false;
-        }
-        self.forget_served();
-        self.entries.push(entry);
-        let held = &mut self.entries[self.begin..];
-        let mut place = held.len() - 1;
-        while place > 0 && held[place - 1] > entry {
-            held[place] = held[place - 1];
-            place -= 1;
-        }
-        held[place] = entry;
-        true
-    }
-
-    /// Removes the served entries if there are many.
-    #[inline(always)]
-    fn forget_served(&mut self) {
-        if self.begin >= SERVED {
-            self.entries.drain(..self.begin);
-            self.begin = 0;
-        }
-    }
-
-    /// Returns whether the entry of `distance` is exact.
-    #[inline(always)]
-    fn reaches(&self, distance: u64) -> bool {
-        self.distance(self.entry(distance, 0)) == distance
-    }
-
-    /// Removes a stream that is not the first.
-    #[cold]
-    fn remove(&mut self, stream: u32) {
-        let mut held = self.entries[self.begin..].iter();
-        if let Some(place) = held.position(|entry| self.stream(*entry) == stream) {
-            self.entries.remove(self.begin + place);
-        }
-    }
-}
-
-/// Sorts by a network of 19 comparators, without branches.
-#[inline(always)]
-fn sort_eight([a, b, c, d, e, f, g, h]: [i64; 8]) -> [i64; 8] {
-    let sort = |a: i64, b: i64| (a.min(b), a.max(b));
-    let ((a, c), (b, d), (e, g), (f, h)) = (sort(a, c), sort(b, d), sort(e, g), sort(f, h));
-    let ((a, e), (b, f), (c, g), (d, h)) = (sort(a, e), sort(b, f), sort(c, g), sort(d, h));
-    let ((a, b), (c, d), (e, f), (g, h)) = (sort(a, b), sort(c, d), sort(e, f), sort(g, h));
-    let ((c, e), (d, f)) = (sort(c, e), sort(d, f));
-    let ((b, e), (d, g)) = (sort(b, e), sort(d, g));
-    let ((b, c), (d, e), (f, g)) = (sort(b, c), sort(d, e), sort(f, g));
-    [a, b, c, d, e, f, g, h]
 }
 
 impl<K> Default for Calendar<K> {
@@ -295,14 +179,19 @@ impl<K> Calendar<K> {
     /// Inserts a stream before or after the ring.
     #[inline(never)]
     fn put_outside(&mut self, stream: u32, distance: u64) {
-        let number = distance >> self.shift;
-        if number < self.next {
-            if self.front.insert(distance, stream) {
-                let node = &mut self.nodes[stream as usize];
-                (node.distance, node.before) = (distance, IN_FRONT);
-                return;
-            }
+        if distance >> self.shift < self.next && self.front.insert(distance, stream) {
+            let node = &mut self.nodes[stream as usize];
+            (node.distance, node.before) = (distance, IN_FRONT);
         } else {
+            self.put_far(stream, distance);
+        }
+    }
+
+    /// Inserts a stream beyond the ring, or one that the front cannot hold.
+    #[inline(never)]
+    fn put_far(&mut self, stream: u32, distance: u64) {
+        let number = distance >> self.shift;
+        if number >= self.next {
             // The ring may begin at the first stream.
             let first = self.first_bucket().min(number);
             if first > self.next && number - first < self.buckets.len() as u64 {
@@ -336,19 +225,16 @@ impl<K> Calendar<K> {
     /// Takes a present stream from its location.
     #[inline(always)]
     fn leave(&mut self, stream: u32, before: u32) {
-        if before == IN_FRONT
-            && let Some(first) = self.front.first()
-            && self.front.stream(first) == stream
-        {
-            self.served(self.front.distance(first));
-            self.front.begin += 1;
+        if before == IN_FRONT && self.front.is_first(stream) {
+            self.review.served += 1;
+            self.front.remove_first();
         } else {
             self.leave_elsewhere(stream, before);
         }
     }
 
-    /// Counts a service at `distance`.
-    #[inline(always)]
+    /// Counts a service at `distance` from the backup.
+    #[inline]
     fn served(&mut self, distance: u64) {
         self.reached = distance;
         self.review.served += 1;
@@ -396,13 +282,11 @@ impl<K> Calendar<K> {
             && self.count > self.front.len() + self.backup.len()
             && let Some(number) = self.next_bucket()
         {
-            if self.front.len() == 0 {
-                self.front.clear();
-                self.front.origin = number << self.shift;
+            if self.front.is_empty() {
+                self.front.restart(number << self.shift);
             } else if !self.front.reaches((number + 1) << self.shift) {
                 break;
             }
-            self.front.forget_served();
             self.take(number);
         }
     }
@@ -413,40 +297,35 @@ impl<K> Calendar<K> {
         let index = self.index(number);
         self.next = number + 1;
         self.occupied.unset(index);
-        let begin = self.front.entries.len();
         let mut stream = core::mem::replace(&mut self.buckets[index], NONE);
-        let mut few = [i64::MAX; NETWORK];
-        for count in 0..NETWORK {
-            let Some(node) = self.nodes.get_mut(stream as usize) else {
-                self.front.entries.extend_from_slice(&sort_eight(few));
-                self.front.entries.truncate(begin + count);
-                return;
-            };
+        let count = self.front.append(core::iter::from_fn(|| {
+            let node = self.nodes.get_mut(stream as usize)?;
             node.before = IN_FRONT;
-            few[count] = self.front.entry(node.distance, stream);
-            stream = node.after;
+            Some((node.distance, core::mem::replace(&mut stream, node.after)))
+        }));
+        if stream == NONE {
+            self.front.sort_appended(count);
+        } else {
+            self.take_many(count, stream);
         }
-        self.take_many(few, stream);
     }
 
-    /// Moves a bucket of at least eight streams to the end of the front: `few`, `stream` and those
-    /// after it. If there are too many, the last ones are moved to the backup.
+    /// Moves the rest of a bucket, `stream` and those after it, to the end of the front, which has
+    /// `taken` streams of the bucket. If there are too many, the last ones are moved to the backup.
     #[cold]
-    fn take_many(&mut self, few: [i64; NETWORK], mut stream: u32) {
-        let begin = self.front.entries.len();
-        self.front.entries.extend_from_slice(&few);
+    fn take_many(&mut self, mut taken: usize, mut stream: u32) {
         while let Some(node) = self.nodes.get_mut(stream as usize) {
             let (distance, after) = (node.distance, node.after);
-            if self.front.entries.len() - begin < TAKEN {
+            if taken < TAKEN {
                 node.before = IN_FRONT;
-                let entry = self.front.entry(distance, stream);
-                self.front.entries.push(entry);
+                self.front.push(distance, stream);
+                taken += 1;
             } else {
                 self.insert_backup(stream, distance);
             }
             stream = after;
         }
-        self.front.entries[begin..].sort_unstable();
+        self.front.sort_last(taken);
     }
 
     /// Returns the first of the front and the backup.
@@ -472,10 +351,13 @@ impl<K> Calendar<K> {
     /// that does not suit.
     #[cold]
     fn review(&mut self) {
+        if let Some(first) = self.front.first() {
+            self.reached = self.front.distance(first);
+        }
         let Review { served, outside, from, is_trial, mut backoff } = self.review;
         let advanced = self.reached.wrapping_sub(from).cast_signed().max(0).cast_unsigned();
         let wide = (advanced / served.max(1)).saturating_mul(STREAMS_PER_BUCKET);
-        let shift = wide.checked_ilog2().unwrap_or(0).min(ENTRY_BITS - self.front.stream_bits);
+        let shift = wide.checked_ilog2().unwrap_or(0).min(ENTRY_BITS - self.front.stream_bits());
         let suits = outside <= served / 4;
         let mut rearranges = shift.abs_diff(self.shift) > 1;
         if self.is_tree {
@@ -541,6 +423,31 @@ impl<K> Calendar<K> {
         self.rearrange(moved);
     }
 
+    /// Inserts a stream, or moves it, while all streams are in the backup.
+    #[inline(never)]
+    fn insert_into_tree(&mut self, stream: u32, key: u64) {
+        let Node { distance: last, before, .. } = self.nodes[stream as usize];
+        if before == ABSENT {
+            self.count += 1;
+        } else if self.backup.first() == Some(stream) {
+            self.served(last);
+        }
+        let mut distance = key.wrapping_sub(self.base);
+        if distance > SPAN {
+            self.backup.remove(stream);
+            self.nodes[stream as usize].before = ABSENT;
+            self.rebase(key);
+            distance = key.wrapping_sub(self.base);
+        }
+        if self.count == 1 {
+            self.restart(distance);
+        }
+        self.insert_backup(stream, distance);
+        if self.needs_review() {
+            self.review();
+        }
+    }
+
     /// Begins at `distance`, where the only stream is inserted: no other one is in the front or in
     /// the ring.
     #[inline]
@@ -555,11 +462,8 @@ impl<K> Calendar<K> {
     fn enlarge(&mut self, streams: usize) {
         if streams > self.nodes.len() {
             self.nodes.resize(streams, Node { distance: 0, after: NONE, before: ABSENT });
-            self.front.clear();
-            let bits = streams.next_power_of_two().ilog2().min(32);
-            self.front.stream_bits = bits;
-            self.front.stream_mask = u32::MAX.checked_shr(32 - bits).unwrap_or(0);
-            self.shift = self.shift.min(ENTRY_BITS - self.front.stream_bits);
+            self.front.set_streams(streams);
+            self.shift = self.shift.min(ENTRY_BITS - self.front.stream_bits());
             self.rearrange(0);
         }
     }
@@ -572,7 +476,7 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
         self.buckets.reserve(buckets.saturating_sub(self.buckets.len()));
         self.occupied.reserve(buckets);
         self.moving.reserve(streams.saturating_sub(self.moving.len()));
-        self.front.entries.reserve(SERVED + AHEAD + TAKEN + FRONT + NETWORK);
+        self.front.reserve(AHEAD + TAKEN);
         self.backup.reserve(streams);
     }
 
@@ -582,19 +486,17 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
         if stream as usize >= self.nodes.len() {
             self.enlarge((stream as usize + 1).max(2 * self.nodes.len()));
         }
-        let Node { distance: last, before, .. } = self.nodes[stream as usize];
+        if self.is_tree {
+            return self.insert_into_tree(stream, key);
+        }
+        let before = self.nodes[stream as usize].before;
         if before == ABSENT {
             self.count += 1;
-        } else if !self.is_tree {
+        } else {
             self.leave(stream, before);
-        } else if self.backup.first() == Some(stream) {
-            self.served(last);
         }
         let mut distance = key.wrapping_sub(self.base);
         if distance > SPAN {
-            if self.is_tree {
-                self.backup.remove(stream);
-            }
             self.nodes[stream as usize].before = ABSENT;
             self.rebase(key);
             distance = key.wrapping_sub(self.base);
@@ -602,16 +504,10 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
         if self.count == 1 {
             self.restart(distance);
         }
-        if !self.is_tree {
-            return self.put(stream, distance);
-        }
-        self.insert_backup(stream, distance);
-        if self.needs_review() {
-            self.review();
-        }
+        self.put(stream, distance);
     }
 
-    #[inline]
+    #[inline(always)]
     fn remove(&mut self, stream: u32) {
         let Some(node) = self.nodes.get(stream as usize) else { return };
         let before = node.before;
@@ -640,8 +536,7 @@ impl<K: Rank + Cyclic> Structure<K> for Calendar<K> {
 
     #[inline(always)]
     fn after_first(&self, places: usize) -> Option<u32> {
-        let entry = self.front.entries.get(self.front.begin + places)?;
-        Some(self.front.stream(*entry))
+        self.front.get(places).map(|entry| self.front.stream(entry))
     }
 
     fn due(&self, _: u64, _: &mut Vec<u32>) {
@@ -681,7 +576,7 @@ mod tests {
     /// Checks that every present stream is in the location that its node tells, and the others in
     /// none.
     fn check(calendar: &Calendar<Near>) {
-        let front = &calendar.front.entries[calendar.front.begin..];
+        let front = calendar.front.entries();
         assert!(front.is_sorted());
         let in_front = |stream| {
             let mut held = front.iter().filter(|entry| calendar.front.stream(**entry) == stream);
@@ -727,17 +622,6 @@ mod tests {
         fn first(&self) -> Option<u32> {
             let present = (0u32..).zip(&self.0).filter_map(|(stream, key)| Some(((*key)?, stream)));
             present.min().map(|(_, stream)| stream)
-        }
-    }
-
-    /// A network sorts if it sorts all sequences of two values.
-    #[test]
-    fn the_network_sorts() {
-        for bits in 0..1u32 << NETWORK {
-            let values: [i64; NETWORK] = core::array::from_fn(|at| i64::from(bits >> at & 1));
-            let mut expected = values;
-            expected.sort_unstable();
-            assert_eq!(sort_eight(values), expected);
         }
     }
 

@@ -56,12 +56,18 @@ impl Bucket {
         self.0[self.len() & ROOM] = stream;
     }
 
-    /// Removes the stream at `slot`.
-    #[inline(always)]
-    pub(super) fn take(&mut self, slot: usize) -> u32 {
+    /// Removes a stream of the bucket.
+    pub(super) fn remove(&mut self, stream: u32) {
+        let slot = self.streams().position(|other| other == stream).unwrap_or(0);
         let last = self.0[self.len() & ROOM];
         self.0[0] -= 1;
-        core::mem::replace(&mut self.0[(slot + 1) & ROOM], last)
+        self.0[(slot + 1) & ROOM] = last;
+    }
+
+    /// Empties the bucket. Its chain must be kept by the caller.
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.0[0] = 0;
     }
 
     #[inline(always)]

@@ -1,27 +1,32 @@
-//! A calendar queue: streams by deadline in a ring of buckets.
+//! A calendar queue: streams by deadline in a ring of buckets, the first few in order.
 //!
 //! ```text
-//!  0 3 1 0 0 2 1 0 …   buckets of streams by deadline, in a ring      backup heap
-//!  ^ start               bitmaps find the next occupied one
+//! front   [a b c …]             the first streams by deadline; served from here
+//! ring     0 3 1 0 0 2 1 0 …    buckets of streams by deadline
+//!          ^ next               bitmaps find the next occupied one
+//! backup   heap                 other streams, by rank
 //! ```
 //!
-//! All streams of an earlier bucket precede all of a later one, so the first stream is one of the
-//! few in the first occupied bucket. Streams that overflow a bucket form its chain (see [`Chains`])
-//! until the bucket is first. The *backup heap* holds streams outside the ring: their deadline is
-//! before `start` or beyond the end, or their bucket was first and had a chain. If deadlines rarely
-//! coincide, hardly any stream is in the backup heap, and every operation takes constant time. If
-//! they often do, an operation takes the time of a heap of one bucket's streams, at worst of all
-//! streams.
+//! Streams in the front precede those in the ring. If few are left, the front takes the next
+//! occupied bucket. So a stream is ordered only among the few of its bucket, and the next streams
+//! are known. Equal deadlines are ordered by the rest of the rank, which changes with services and
+//! misses, when one of them is first.
+//!
+//! Streams that overflow a bucket form its chain (see [`Chains`]) until the front takes the bucket.
+//! The *backup heap* holds streams that are beyond the ring, do not fit into the front, or have the
+//! deadline of many others. If deadlines rarely coincide, hardly any stream is in the backup heap,
+//! and every operation takes constant time. If they often do, an operation takes the time of a heap
+//! of one bucket's streams, at worst of all streams.
 //!
 //! A bucket's width is a power of two, ns, which adapts to the deadlines: see [`Width`]. When it
-//! changes, or `start` is far from the deadlines, all streams are reinserted. The number of
-//! insertions between two such moves is at least the number of streams.
+//! changes, all streams are reinserted. The number of insertions between two such moves is at least
+//! the number of streams.
 //!
-//! With many streams, each stream entry and bucket is a cache miss. The ring holds the next
-//! streams, and their entries hold their next deadlines, so the calendar prefetches both.
+//! With many streams, each stream entry and bucket is a cache miss. The calendar prefetches the
+//! entries before the front takes their streams. They hold their next deadlines, whose buckets it
+//! prefetches a few decisions before the service.
 
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
 
 use super::bucket::Bucket;
 use super::chains::{Chains, NO_CHAIN};
@@ -30,13 +35,15 @@ use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsRank, DwcsState, EdfF
 use crate::packet::StreamId;
 use crate::prefetch::prefetch;
 use crate::selector::Backlog;
-use crate::structure::{Bitmap, IndexedHeap, ring_place};
+use crate::structure::{Bitmap, ENTRY_BITS, Front, IndexedHeap, ring_place};
 
-/// Values of `at` that are not a bucket.
+/// Values of `at` that are not the position in a chain.
 const ABSENT: u32 = u32::MAX;
 const PARKED: u32 = u32::MAX - 1;
-const ASIDE: u32 = u32::MAX - 2;
+const IN_BACKUP: u32 = u32::MAX - 2;
 const AMONG_FEW: u32 = u32::MAX - 3;
+/// In the front or in a bucket: the deadline tells which.
+const PLACED: u32 = 0;
 
 /// Marks the position of a chained stream; positions are far below [`AMONG_FEW`].
 const CHAINED: u32 = 1 << 31;
@@ -45,12 +52,23 @@ const CHAINED: u32 = 1 << 31;
 /// core.
 const PREFETCHED: usize = 2048;
 
-/// The number of buckets by which the prefetch of stream entries is ahead.
-const LOOK_AHEAD: u64 = 16;
+/// The number of buckets behind the front whose streams' entries are prefetched.
+const LOOK_AHEAD: u64 = 12;
 
-/// The number of prefetches after which a prefetched entry is assumed to be cached. The bucket of
-/// its stream's next deadline is then prefetched.
-const IN_FLIGHT: usize = 8;
+/// The number of streams in the front from which it takes no further bucket.
+const AHEAD: usize = 8;
+
+/// The greatest number of streams that the front takes from a bucket.
+const TAKEN: usize = 64;
+
+/// The greatest number of streams in the front with equal deadlines.
+const MOST_TIED: usize = 8;
+
+/// The distance, in decisions, at which a stream's queue is prefetched.
+const QUEUE_AHEAD: usize = 6;
+
+/// The distance, in decisions, at which a stream's head and next bucket are prefetched.
+const HEAD_AHEAD: usize = 3;
 
 /// The location of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +77,7 @@ pub(super) enum Location {
     Absent,
     /// Not in the calendar: the stream's gate is closed.
     Parked,
-    /// In the ring or in the backup heap.
+    /// In the front, the ring or the backup heap; or among few.
     Placed,
 }
 
@@ -71,7 +89,7 @@ pub(super) struct StreamEntry {
     /// The head's arrival, if there is a head.
     arrival_ns: u64,
     bytes: u32,
-    /// The bucket, the position in a chain or another location.
+    /// The location, or the position in a chain.
     at: u32,
 }
 
@@ -126,20 +144,14 @@ pub(super) struct Calendar {
     buckets: Vec<Bucket>,
     occupied: Bitmap,
     /// The first bucket of the ring, counted from time 0.
-    start: u64,
-    /// A lower bound of the first occupied bucket.
-    earliest: u64,
+    next: u64,
+    front: Front,
     width: Width,
     chains: Chains,
     backup: IndexedHeap<DwcsRank<EdfFirst>>,
     placed: u32,
-    /// The slot of the first stream in its bucket.
-    first_slot: usize,
     /// The entries of streams in buckets before this one were prefetched.
     prefetched_until: u64,
-    /// The last streams whose entries were prefetched, in a ring.
-    prefetched: [u32; IN_FLIGHT],
-    prefetched_at: usize,
     /// Orders streams with equal deadlines.
     dwcs: Dwcs<EdfFirst>,
     moving: Vec<u32>,
@@ -151,16 +163,13 @@ impl Calendar {
             lines: Vec::new(),
             buckets: Vec::new(),
             occupied: Bitmap::default(),
-            start: 0,
-            earliest: 0,
+            next: 0,
+            front: Front::default(),
             width: Width::default(),
             chains: Chains::new(),
             backup: IndexedHeap::default(),
             placed: 0,
-            first_slot: 0,
             prefetched_until: 0,
-            prefetched: [0; IN_FLIGHT],
-            prefetched_at: 0,
             dwcs: Dwcs::new(options),
             moving: Vec::new(),
         }
@@ -168,8 +177,15 @@ impl Calendar {
 
     /// Makes the ring. Call before the first insertion; not needed while `Few` is in use.
     pub(super) fn make_ring(&mut self) {
-        let buckets = self.width.adapt(0);
-        self.enlarge_ring(buckets);
+        self.rearrange(true);
+    }
+
+    /// Adds a stream. Call [`make_ring`](Self::make_ring) first.
+    pub(super) fn add_stream(&mut self, line: StreamEntry) {
+        self.lines.push(line);
+        if self.lines.len() > 1 << self.front.stream_bits() {
+            self.rearrange(false);
+        }
     }
 
     /// Enlarges the ring, which has no streams, to `buckets` buckets.
@@ -187,7 +203,14 @@ impl Calendar {
         self.occupied.reserve(buckets);
         self.chains.reserve(streams);
         self.backup.reserve(streams);
+        self.front.reserve(AHEAD + TAKEN);
         self.moving.reserve(streams.saturating_sub(self.moving.len()));
+    }
+
+    /// Returns whether there are so many streams that prefetching pays.
+    #[inline(always)]
+    fn is_large(&self) -> bool {
+        self.lines.len() >= PREFETCHED
     }
 
     /// Returns whether the calendar is empty.
@@ -197,152 +220,166 @@ impl Calendar {
     }
 
     /// Inserts an absent stream by the deadline of its head.
-    #[inline(always)]
     pub(super) fn insert(&mut self, stream: u32) {
+        let line = &mut self.lines[stream as usize];
+        line.at = PLACED;
+        let deadline_ns = line.state.deadline_ns();
         self.placed += 1;
-        let number = self.number(stream);
-        self.width.record(number.saturating_sub(self.earliest));
-        self.insert_into(stream, number);
-        if self.width.needs_review(self.placed) {
+        if self.placed == 1 {
+            self.next = self.width.bucket(deadline_ns);
+        }
+        self.reinsert(stream, deadline_ns);
+        if self.placed > self.width.room() {
             self.review();
         }
     }
 
-    /// Reinserts a stream that was taken out of its bucket.
+    /// Inserts a stream with this deadline that was removed by [`remove_first`](Self::remove_first)
+    /// or [`take_due`](Self::take_due).
     #[inline(always)]
-    pub(super) fn put(&mut self, stream: u32) {
-        self.insert_into(stream, self.number(stream));
-    }
-
-    /// Returns the bucket of the stream's deadline, counted from time 0.
-    #[inline(always)]
-    fn number(&self, stream: u32) -> u64 {
-        self.width.bucket(self.lines[stream as usize].state.deadline_ns())
-    }
-
-    #[inline(always)]
-    fn insert_into(&mut self, stream: u32, number: u64) {
-        let line = &mut self.lines[stream as usize];
-        let ahead = number.wrapping_sub(self.start);
+    pub(super) fn reinsert(&mut self, stream: u32, deadline_ns: u64) {
+        let number = self.width.bucket(deadline_ns);
+        let ahead = number.wrapping_sub(self.next);
         if ahead < self.buckets.len() as u64 {
             let index = ring_place(number, self.buckets.len());
             let bucket = &mut self.buckets[index];
             if bucket.has_room() {
                 bucket.push(stream);
-                line.at = narrow(index);
                 self.occupied.set(index);
-                self.earliest = self.earliest.min(number);
-                return;
-            }
-            if let Some((chain, place)) = self.chains.push(bucket.chain(), stream) {
-                bucket.set_chain(chain);
-                line.at = CHAINED | place;
-                self.earliest = self.earliest.min(number);
-                return;
+                return self.width.record(ahead);
             }
         }
+        self.insert_elsewhere(stream, deadline_ns);
+    }
+
+    /// Inserts a stream that is outside the ring or overflows its bucket.
+    #[inline(never)]
+    fn insert_elsewhere(&mut self, stream: u32, deadline_ns: u64) {
+        let reach = self.buckets.len() as u64;
+        let number = self.width.bucket(deadline_ns);
+        self.width.record(number.saturating_sub(self.next));
+        if number < self.next {
+            if self.front.insert(deadline_ns, stream) {
+                return;
+            }
+        } else if number - self.next < reach {
+            let index = ring_place(number, self.buckets.len());
+            let bucket = &mut self.buckets[index];
+            if let Some((chain, place)) = self.chains.push(bucket.chain(), stream) {
+                bucket.set_chain(chain);
+                self.lines[stream as usize].at = CHAINED | place;
+                return;
+            }
+        } else {
+            // The ring may begin at its first stream.
+            let first = self.next_bucket().map_or(number, |first| first.min(number));
+            if number - first < reach {
+                self.next = first;
+                return self.reinsert(stream, deadline_ns);
+            }
+        }
+        self.width.record_outside();
         self.insert_backup(stream);
     }
 
-    #[cold]
     fn insert_backup(&mut self, stream: u32) {
-        let number = self.number(stream);
-        let reach = self.buckets.len() as u64;
-        if number.saturating_sub(self.start) >= reach
-            && number.saturating_sub(self.earliest) < reach
-        {
-            // All deadlines are in the future: the ring may begin at its first occupied bucket.
-            self.start = self.earliest;
-            return self.put(stream);
-        }
-        self.lines[stream as usize].at = ASIDE;
-        let inside = number.wrapping_sub(self.start) < reach;
-        self.width.record_backup(inside);
+        self.lines[stream as usize].at = IN_BACKUP;
         let rank = self.rank(stream);
         self.backup.insert(stream, rank);
     }
 
     /// Removes a stream.
-    #[inline(always)]
+    #[inline]
     pub(super) fn remove(&mut self, stream: u32) {
-        let line = &mut self.lines[stream as usize];
-        let at = core::mem::replace(&mut line.at, ABSENT);
+        if self.remove_first(stream) {
+            return self.lose(stream);
+        }
+        let at = core::mem::replace(&mut self.lines[stream as usize].at, ABSENT);
         if at >= PARKED {
             return;
         }
         self.placed -= 1;
-        let Some(bucket) = self.buckets.get_mut(at as usize) else {
-            return self.remove_overflowed(stream, at);
-        };
-        let mut slot = self.first_slot;
-        if slot >= bucket.len() || bucket.at(slot) != stream {
-            slot = bucket.streams().position(|other| other == stream).unwrap_or(0);
-        }
-        bucket.take(slot);
-        if !bucket.in_use() {
-            self.occupied.unset(at as usize);
-        }
-    }
-
-    /// Removes a stream whose location `at` is not a bucket.
-    fn remove_overflowed(&mut self, stream: u32, at: u32) {
-        if at >= AMONG_FEW {
+        if at == IN_BACKUP {
             return self.backup.remove(stream);
         }
-        let index = ring_place(self.number(stream), self.buckets.len());
+        let number = self.width.bucket(self.lines[stream as usize].state.deadline_ns());
+        if number < self.next {
+            return self.front.remove(stream);
+        }
+        let index = ring_place(number, self.buckets.len());
         let bucket = &mut self.buckets[index];
-        let (chain, moved) = self.chains.remove(bucket.chain(), at & !CHAINED);
-        bucket.set_chain(chain);
-        if moved != stream {
-            self.lines[moved as usize].at = at;
+        if at & CHAINED == 0 {
+            bucket.remove(stream);
+        } else {
+            let (chain, moved) = self.chains.remove(bucket.chain(), at & !CHAINED);
+            bucket.set_chain(chain);
+            if moved != stream {
+                self.lines[moved as usize].at = at;
+            }
         }
         if !bucket.in_use() {
             self.occupied.unset(index);
         }
     }
 
-    /// Moves the streams of a bucket's chain to the backup heap. Those with deadlines at or before
-    /// `now_ns` are removed and appended to `due`.
-    #[cold]
-    pub(super) fn unchain(&mut self, index: usize, now_ns: Option<u64>, due: &mut Vec<u32>) {
-        let mut chain = self.buckets[index].chain();
-        while chain != NO_CHAIN {
-            let (streams, rest) = self.chains.pop_block(chain);
-            chain = rest;
-            for stream in streams {
-                let rank = self.rank(stream);
-                if now_ns.is_some_and(|now_ns| rank.deadline_ns() <= now_ns) {
-                    self.lose(stream);
-                    due.push(stream);
-                } else {
-                    self.lines[stream as usize].at = ASIDE;
-                    self.backup.insert(stream, rank);
-                }
-            }
+    /// Removes `stream` if it is the first of the front; returns whether it was. A call of
+    /// [`reinsert`](Self::reinsert) must follow.
+    #[inline(always)]
+    pub(super) fn remove_first(&mut self, stream: u32) -> bool {
+        let is_first = self.front.is_first(stream);
+        if is_first {
+            self.front.remove_first();
         }
-        self.buckets[index].set_chain(NO_CHAIN);
-        if !self.buckets[index].in_use() {
-            self.occupied.unset(index);
-        }
+        is_first
     }
 
-    /// Returns the first stream in the order of DWCS.
+    /// Returns the first stream if no other one needs to be considered: its deadline is after
+    /// `now_ns`, no other one equals it, and the backup heap is empty. Call
+    /// [`fill_front`](Self::fill_front) first.
     #[inline(always)]
-    pub(super) fn first(&mut self, backlog: &impl Backlog<()>) -> Option<u32> {
-        let first = match self.next_bucket() {
-            None => None,
-            Some(number) => {
-                if self.lines.len() >= PREFETCHED {
-                    self.prefetch_ahead(number, backlog);
-                }
-                let index = ring_place(number, self.buckets.len());
-                if self.is_chained(index) {
-                    self.unchain(index, None, &mut Vec::new());
-                }
-                self.first_of(index)
-            }
+    pub(super) fn clear_first(&self, now_ns: u64) -> Option<u32> {
+        let first = self.front.first()?;
+        let is_late = self.front.distance(first) <= now_ns;
+        let is_clear = !(is_late | self.is_tied(first)) && self.backup.is_empty();
+        is_clear.then(|| self.front.stream(first))
+    }
+
+    /// Returns whether the first two streams of the front have equal deadlines.
+    #[inline(always)]
+    fn is_tied(&self, first: i64) -> bool {
+        let deadline_ns = |entry| self.front.distance(entry);
+        self.front.get(1).is_some_and(|second| deadline_ns(second) == deadline_ns(first))
+    }
+
+    /// Returns the first stream in the order of DWCS. Call [`fill_front`](Self::fill_front) first.
+    pub(super) fn first(&mut self) -> Option<u32> {
+        let entry = self.front.first();
+        let first = match entry {
+            Some(entry) if self.is_tied(entry) => self.first_tied(entry),
+            _ => entry.map(|entry| self.front.stream(entry)),
         };
         if self.backup.is_empty() { first } else { self.or_backup(first) }
+    }
+
+    /// Returns the first of the streams in the front that have the deadline of `first`, and makes
+    /// it the first of the front. If there are many, they are moved to the backup heap.
+    fn first_tied(&mut self, first: i64) -> Option<u32> {
+        let deadline_ns = self.front.distance(first);
+        let is_tied = |entry: &&i64| self.front.distance(**entry) == deadline_ns;
+        let tied = self.front.entries().iter().take_while(is_tied).count();
+        if tied > MOST_TIED {
+            for place in 0..tied {
+                self.insert_backup(self.front.stream(self.front.entries()[place]));
+            }
+            self.front.remove_many(tied);
+            return None;
+        }
+        let rank = |place: &usize| {
+            let stream = self.front.stream(self.front.entries()[*place]);
+            (self.rank(stream), stream)
+        };
+        self.front.make_first((0..tied).min_by_key(rank)?);
+        self.front.first().map(|entry| self.front.stream(entry))
     }
 
     #[cold]
@@ -354,83 +391,92 @@ impl Calendar {
         }
     }
 
-    /// Returns the first stream of a bucket without its chain.
-    #[inline(always)]
-    fn first_of(&mut self, index: usize) -> Option<u32> {
-        let bucket = &self.buckets[index];
-        if bucket.len() == 0 {
-            return None;
-        }
-        let mut first = bucket.at(0);
-        let mut slot = 0;
-        let mut least_ns = self.lines[first as usize].state.deadline_ns();
-        for at in 1..bucket.len() {
-            let stream = bucket.at(at);
-            let deadline_ns = self.lines[stream as usize].state.deadline_ns();
-            let mut precedes = deadline_ns < least_ns;
-            if deadline_ns == least_ns {
-                precedes = (self.rank(stream), stream) < (self.rank(first), first);
-            }
-            slot = select_unpredictable(precedes, at, slot);
-            first = select_unpredictable(precedes, stream, first);
-            least_ns = least_ns.min(deadline_ns);
-        }
-        self.first_slot = slot;
-        Some(first)
-    }
-
-    /// Returns whether a bucket has a chain.
-    #[inline(always)]
-    pub(super) fn is_chained(&self, index: usize) -> bool {
-        self.buckets[index].chain() != NO_CHAIN
-    }
-
     #[inline]
     pub(super) fn rank(&self, stream: u32) -> DwcsRank<EdfFirst> {
         let line = &self.lines[stream as usize];
         self.dwcs.rank(&line.state, line.head())
     }
 
-    /// Returns the index of the first occupied bucket, if it begins at or before `now_ns`.
+    /// Moves the first buckets of the ring to the front if it holds few streams.
     #[inline(always)]
-    pub(super) fn due_bucket(&mut self, now_ns: u64) -> Option<usize> {
-        let now = self.width.bucket(now_ns);
-        if self.earliest > now {
-            return None;
+    pub(super) fn fill_front(&mut self) {
+        if self.front.len() < AHEAD && !self.is_ring_empty() {
+            self.take_buckets();
         }
-        let number = self.next_bucket().filter(|number| *number <= now)?;
-        Some(ring_place(number, self.buckets.len()))
     }
 
-    /// Removes the next due stream from a bucket, from `slot` on: its deadline is at or before
-    /// `now_ns`. A call of [`put`](Self::put) or [`lose`](Self::lose) must follow.
     #[inline(always)]
-    pub(super) fn take_due(&mut self, index: usize, slot: &mut usize, now_ns: u64) -> Option<u32> {
-        let bucket = &mut self.buckets[index];
-        while *slot < bucket.len() {
-            if self.lines[bucket.at(*slot) as usize].state.deadline_ns() <= now_ns {
-                return Some(bucket.take(*slot));
+    fn is_ring_empty(&self) -> bool {
+        self.placed as usize == self.front.len() + self.backup.len()
+    }
+
+    #[inline(never)]
+    fn take_buckets(&mut self) {
+        if self.width.is_due() {
+            self.review();
+        }
+        while self.front.len() < AHEAD
+            && !self.is_ring_empty()
+            && let Some(number) = self.next_bucket()
+        {
+            if self.front.is_empty() {
+                self.front.restart(self.width.begin_ns(number));
+            } else if !self.front.reaches(self.width.end_ns(number)) {
+                return;
             }
-            *slot += 1;
+            self.take_bucket(number);
         }
-        None
+        if self.is_large() {
+            self.prefetch_lines();
+        }
     }
 
-    /// Ends the removals from a bucket. Returns whether it still has streams, all due later.
+    /// Moves a bucket, the first occupied one, to the end of the front.
     #[inline(always)]
-    pub(super) fn leave(&mut self, index: usize) -> bool {
-        let left = self.buckets[index].in_use();
-        if !left {
-            self.occupied.unset(index);
+    fn take_bucket(&mut self, number: u64) {
+        let index = ring_place(number, self.buckets.len());
+        self.next = number + 1;
+        self.occupied.unset(index);
+        let bucket = &mut self.buckets[index];
+        let chain = bucket.chain();
+        let streams = bucket.streams();
+        let deadline_ns = |stream: u32| self.lines[stream as usize].state.deadline_ns();
+        let count = self.front.append(streams.map(|stream| (deadline_ns(stream), stream)));
+        self.front.sort_appended(count);
+        bucket.clear();
+        if chain != NO_CHAIN {
+            self.take_chain(chain, count);
         }
-        left
     }
 
-    /// Advances time to `now_ns`, at which no stream in the ring is due.
-    #[inline]
-    pub(super) fn advance(&mut self, now_ns: u64) {
-        self.start = self.start.max(self.width.bucket(now_ns));
-        self.earliest = self.earliest.max(self.start);
+    /// Moves the streams of a chain to the end of the front, which has `taken` streams of the
+    /// bucket. If there are too many, the last ones are moved to the backup heap.
+    #[cold]
+    fn take_chain(&mut self, mut chain: u32, mut taken: usize) {
+        while chain != NO_CHAIN {
+            let (streams, rest) = self.chains.pop_block(chain);
+            chain = rest;
+            for stream in streams {
+                if taken < TAKEN {
+                    let line = &mut self.lines[stream as usize];
+                    line.at = PLACED;
+                    self.front.push(line.state.deadline_ns(), stream);
+                    taken += 1;
+                } else {
+                    self.insert_backup(stream);
+                }
+            }
+        }
+        self.front.sort_last(taken);
+    }
+
+    /// Removes the first stream of the front if its deadline is at or before `now_ns`. A call of
+    /// [`reinsert`](Self::reinsert) or [`lose`](Self::lose) must follow.
+    #[inline(always)]
+    pub(super) fn take_due(&mut self, now_ns: u64) -> Option<u32> {
+        let first = self.front.first().filter(|first| self.front.distance(*first) <= now_ns)?;
+        self.front.remove_first();
+        Some(self.front.stream(first))
     }
 
     /// Marks a stream that was taken out as absent.
@@ -463,66 +509,63 @@ impl Calendar {
 
     /// Returns the first occupied bucket, counted from time 0.
     #[inline]
-    fn next_bucket(&mut self) -> Option<u64> {
-        let at = ring_place(self.earliest, self.buckets.len());
-        if self.buckets[at].in_use() {
-            return Some(self.earliest);
-        }
-        self.earliest += self.occupied.ahead(at, self.buckets.len())?;
-        Some(self.earliest)
+    fn next_bucket(&self) -> Option<u64> {
+        let at = ring_place(self.next, self.buckets.len());
+        Some(self.next + self.occupied.ahead(at, self.buckets.len())?)
     }
 
-    /// Prefetches the entries of the next streams, and the next buckets of streams before them.
+    /// Prefetches the entries of the streams that the front takes next.
     #[inline]
-    fn prefetch_ahead(&mut self, number: u64, backlog: &impl Backlog<()>) {
-        self.prefetched_until = self.prefetched_until.max(number + 1);
-        while self.prefetched_until < number + LOOK_AHEAD {
-            let index = ring_place(self.prefetched_until, self.buckets.len());
+    fn prefetch_lines(&mut self) {
+        self.prefetched_until = self.prefetched_until.max(self.next);
+        while self.prefetched_until < self.next + LOOK_AHEAD {
+            let bucket = &self.buckets[ring_place(self.prefetched_until, self.buckets.len())];
             self.prefetched_until += 1;
-            for slot in 0..self.buckets[index].len() {
-                self.prefetch_stream(self.buckets[index].at(slot), backlog);
-            }
-            if self.is_chained(index) {
-                self.prefetch_chain(index, backlog);
+            bucket.streams().for_each(|stream| prefetch(&self.lines, stream as usize));
+            if bucket.chain() != NO_CHAIN {
+                self.prefetch_chain(bucket.chain());
             }
         }
     }
 
+    /// Prefetches what the decisions after this one need.
     #[inline(always)]
-    fn prefetch_stream(&mut self, stream: u32, backlog: &impl Backlog<()>) {
-        prefetch(&self.lines, stream as usize);
-        backlog.soon(StreamId(stream));
-        self.prefetched_at = (self.prefetched_at + 1) % IN_FLIGHT;
-        let prefetched = core::mem::replace(&mut self.prefetched[self.prefetched_at], stream);
-        let target = self.lines[prefetched as usize].state.next_deadline_ns();
-        prefetch(&self.buckets, ring_place(self.width.bucket(target), self.buckets.len()));
-        backlog.next(StreamId(prefetched));
+    pub(super) fn prefetch(&self, backlog: &impl Backlog<()>) {
+        if !self.is_large() {
+            return;
+        }
+        if let Some(entry) = self.front.get(QUEUE_AHEAD) {
+            backlog.soon(StreamId(self.front.stream(entry)));
+        }
+        if let Some(entry) = self.front.get(HEAD_AHEAD) {
+            let stream = self.front.stream(entry);
+            let target = self.lines[stream as usize].state.next_deadline_ns();
+            prefetch(&self.buckets, ring_place(self.width.bucket(target), self.buckets.len()));
+            backlog.next(StreamId(stream));
+        }
     }
 
-    /// Prefetches the entries of a bucket's chain. Their next buckets are near those of the other
-    /// streams.
+    /// Prefetches the entries of a chain.
     #[cold]
-    fn prefetch_chain(&self, index: usize, backlog: &impl Backlog<()>) {
-        for stream in self.chains.streams(self.buckets[index].chain()) {
-            prefetch(&self.lines, stream as usize);
-            backlog.soon(StreamId(stream));
-        }
+    fn prefetch_chain(&self, chain: u32) {
+        self.chains.streams(chain).for_each(|stream| prefetch(&self.lines, stream as usize));
     }
 
     /// Reviews the width of buckets.
     #[cold]
     fn review(&mut self) {
         if !self.width.suits(self.placed) {
-            self.rearrange();
+            self.rearrange(true);
         }
         self.width.clear();
     }
 
-    /// Adopts the suitable width and reinserts every stream.
+    /// Reinserts every stream; adopts the suitable width if `adapts`.
     #[cold]
-    fn rearrange(&mut self) {
+    fn rearrange(&mut self, adapts: bool) {
         let mut moving = core::mem::take(&mut self.moving);
         self.backup.drain_into(&mut moving);
+        moving.extend(self.front.entries().iter().map(|entry| self.front.stream(*entry)));
         let mut index = 0;
         while let Some(found) = self.occupied.next(index) {
             let bucket = core::mem::replace(&mut self.buckets[found], Bucket::EMPTY);
@@ -536,26 +579,24 @@ impl Calendar {
             self.occupied.unset(found);
             index = found;
         }
-        let buckets = self.width.adapt(self.placed);
-        if self.buckets.len() < buckets {
-            self.enlarge_ring(buckets);
+        self.front.set_streams(self.lines.len());
+        self.width.limit(ENTRY_BITS - self.front.stream_bits());
+        if adapts {
+            let buckets = self.width.adapt(self.placed);
+            if self.buckets.len() < buckets {
+                self.enlarge_ring(buckets);
+            }
         }
         let deadline = |stream: &u32| self.lines[*stream as usize].state.deadline_ns();
         let first_ns = moving.iter().map(deadline).min().unwrap_or(0);
-        self.start = self.width.bucket(first_ns);
-        self.earliest = self.start;
+        self.next = self.width.bucket(first_ns);
         self.prefetched_until = 0;
         for stream in moving.drain(..) {
-            self.put(stream);
+            let line = &mut self.lines[stream as usize];
+            line.at = PLACED;
+            let deadline_ns = line.state.deadline_ns();
+            self.reinsert(stream, deadline_ns);
         }
         self.moving = moving;
     }
-}
-
-/// Narrows an index of buckets, which are at most 2²⁴.
-#[inline]
-fn narrow(index: usize) -> u32 {
-    #[allow(clippy::cast_possible_truncation)]
-    let narrow = index as u32;
-    narrow
 }

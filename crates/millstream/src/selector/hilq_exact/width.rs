@@ -17,14 +17,16 @@ const EACH: usize = 4;
 /// The width of buckets and the statistics that determine it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Width {
-    /// The width is 2^shift ns.
+    /// The width is 2^shift ns. At least 2, so that the number after the last bucket is a u64.
     shift: u32,
+    /// The maximum shift.
+    most: u32,
     /// The number of streams for which the buckets are sized.
     room: u32,
     placements: u32,
     /// The number of insertions between reviews of the width.
     interval: u32,
-    /// Insertions beyond the reach of the ring.
+    /// Insertions that neither the ring nor the front could hold.
     outside: u32,
     /// The sum of the insertions' distances, buckets.
     ahead: u64,
@@ -37,7 +39,7 @@ impl Width {
         deadline_ns >> self.shift
     }
 
-    /// Records an insertion `ahead` buckets after the first occupied one.
+    /// Records an insertion `ahead` buckets after the first one of the ring.
     #[inline]
     pub(super) fn record(&mut self, ahead: u64) {
         // If distances are so large that the sum wraps, no width is suitable.
@@ -45,15 +47,33 @@ impl Width {
         self.placements += 1;
     }
 
-    /// Records an insertion into the backup heap; `inside` if the ring reaches its deadline.
-    pub(super) fn record_backup(&mut self, inside: bool) {
-        self.outside = self.outside.saturating_add(u32::from(!inside));
+    /// Returns the begin of a bucket, ns.
+    #[inline]
+    pub(super) fn begin_ns(&self, bucket: u64) -> u64 {
+        bucket << self.shift
     }
 
-    /// Returns whether the width is due for a review with `placed` streams.
+    /// Returns the last deadline of a bucket, ns.
     #[inline]
-    pub(super) fn needs_review(&self, placed: u32) -> bool {
-        (placed > self.room) | (self.placements >= self.interval)
+    pub(super) fn end_ns(&self, bucket: u64) -> u64 {
+        self.begin_ns(bucket) | ((1 << self.shift) - 1)
+    }
+
+    /// Records that neither the ring nor the front could hold a stream.
+    pub(super) fn record_outside(&mut self) {
+        self.outside = self.outside.saturating_add(1);
+    }
+
+    /// Returns whether the width is due for a review.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.placements >= self.interval
+    }
+
+    /// Returns the number of streams for which the buckets are sized.
+    #[inline]
+    pub(super) fn room(&self) -> u32 {
+        self.room
     }
 
     /// Returns whether the buckets are suitable for `placed` streams and the recorded insertions.
@@ -72,6 +92,12 @@ impl Width {
         (placed as usize * EACH).next_power_of_two().clamp(FEWEST, 1 << MOST)
     }
 
+    /// Limits the shift to `most`.
+    pub(super) fn limit(&mut self, most: u32) {
+        self.most = most;
+        self.shift = self.shift.min(most);
+    }
+
     /// Adopts the suitable width. Returns the minimum suitable number of buckets.
     pub(super) fn adapt(&mut self, placed: u32) -> usize {
         self.shift = self.shift_for(placed);
@@ -86,6 +112,9 @@ impl Width {
     fn shift_for(&self, placed: u32) -> u32 {
         let mean = (self.ahead / u64::from(self.placements.max(1))).max(1);
         let mean_ns = u128::from(mean) << self.shift;
-        (3 * mean_ns / 2 / u128::from(placed.max(1))).checked_ilog2().unwrap_or(0).min(63)
+        (3 * mean_ns / 2 / u128::from(placed.max(1)))
+            .checked_ilog2()
+            .unwrap_or(0)
+            .clamp(1, self.most)
     }
 }
