@@ -240,31 +240,29 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         }
     }
 
-    #[inline]
+    // Inlined always if streams have virtual starts: the common case is then short.
+    #[inline(always)]
     fn select(
         &mut self,
         now_ns: u64,
         backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
+        if !Self::REGULATED {
+            return self.select_unregulated(now_ns, backlog, observer);
+        }
         if D::Rank::EXPIRY != Expiry::Never {
             self.charge_misses(now_ns, backlog, observer);
         }
         self.prefetch(backlog);
-        let selected = if Self::REGULATED {
-            self.first_regulated()
-        } else if Self::TAKES_TURNS {
-            self.first_by_turn()
-        } else {
-            self.structure.first().map(StreamId)
-        };
+        let selected = self.first_regulated();
         self.debug_check();
         selected
     }
 
     #[inline]
     fn deadline_ns(&self, stream: StreamId) -> Option<u64> {
-        self.discipline.deadline_ns(&self.slots[stream.index()].state)
+        self.slots.get(stream.index()).and_then(|slot| self.discipline.deadline_ns(&slot.state))
     }
 
     #[inline]
@@ -291,7 +289,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
             None => {
                 let state = &mut self.slots[stream.index()].state;
                 self.discipline.deactivated(state, stream, false);
-                self.remove(stream);
+                self.remove_inlined(stream);
             }
         }
         self.debug_check();
@@ -396,6 +394,27 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
+    /// See [`select`](Select::select); for disciplines without virtual starts.
+    #[inline]
+    fn select_unregulated(
+        &mut self,
+        now_ns: u64,
+        backlog: &mut impl Backlog<D::Stamp>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<StreamId> {
+        if D::Rank::EXPIRY != Expiry::Never {
+            self.charge_misses(now_ns, backlog, observer);
+        }
+        self.prefetch(backlog);
+        let selected = if Self::TAKES_TURNS {
+            self.first_by_turn()
+        } else {
+            self.structure.first().map(StreamId)
+        };
+        self.debug_check();
+        selected
+    }
+
     /// Returns the first stream that has started.
     #[inline(always)]
     fn first_regulated(&mut self) -> Option<StreamId> {
@@ -409,6 +428,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     }
 
     /// Makes the clock leap if no active stream has started, then returns the first that has.
+    #[inline(never)]
     fn first_after_leap(&mut self) -> Option<StreamId> {
         self.leap();
         if !self.pending.is_empty()
@@ -662,18 +682,26 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         if Self::REGULATED && self.outrun && !self.has_started(stream.0) {
             self.postpone(stream);
         } else {
-            self.insert(stream);
+            self.insert_inlined(stream);
         }
     }
 
     /// Inserts a stream with an active head into the structure, or moves it to its new rank.
     #[inline]
     fn insert(&mut self, stream: StreamId) {
+        self.insert_inlined(stream);
+    }
+
+    /// See [`insert`](Self::insert).
+    #[inline(always)]
+    fn insert_inlined(&mut self, stream: StreamId) {
         let slot = &mut self.slots[stream.index()];
         let rank = self.discipline.rank(&slot.state, slot.head);
         let from = core::mem::replace(&mut slot.location, Location::Structure);
         if from != Location::Structure {
-            self.leave(stream, from);
+            if from != Location::Idle {
+                self.leave(stream, from);
+            }
             self.placed += 1;
         }
         self.first = None;
@@ -694,12 +722,23 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     }
 
     /// Removes a stream from its location.
-    #[inline]
     fn remove(&mut self, stream: StreamId) {
+        self.remove_inlined(stream);
+    }
+
+    /// See [`remove`](Self::remove). The location is most often the structure.
+    #[inline(always)]
+    fn remove_inlined(&mut self, stream: StreamId) {
         self.one_started = false;
         let slot = &mut self.slots[stream.index()];
         let from = core::mem::replace(&mut slot.location, Location::Idle);
-        self.leave(stream, from);
+        if from == Location::Structure {
+            self.first = None;
+            self.placed -= 1;
+            self.structure.remove(stream.0);
+        } else {
+            self.leave(stream, from);
+        }
     }
 
     /// Removes a stream from `from`, which was its location.
