@@ -203,18 +203,37 @@ impl HilqExact {
         }
     }
 
-    /// Charges the streams of the calendar's front whose deadlines have passed, and fills it.
-    fn charge_front(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
-        self.calendar.fill_front();
+    /// Charges the streams of the calendar's front and ring whose deadlines have passed, and fills
+    /// the front.
+    fn charge_near(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         while let Some(stream) = self.calendar.take_due(now_ns) {
-            if self.charge(stream, now_ns, observer) {
-                self.calendar.lose(stream);
-                self.dropping.push(stream);
-            } else {
-                let deadline_ns = self.calendar.lines[stream as usize].state.deadline_ns();
-                self.calendar.reinsert(stream, deadline_ns);
+            self.charge_taken(stream, now_ns, observer);
+        }
+        // Without the order that the front would give them.
+        let mut due = core::mem::take(&mut self.due);
+        while self.calendar.take_due_bucket(now_ns, &mut due) {
+            for stream in due.drain(..) {
+                self.charge_taken(stream, now_ns, observer);
             }
-            self.calendar.fill_front();
+        }
+        self.due = due;
+        self.calendar.fill_front(now_ns);
+        while let Some(stream) = self.calendar.take_due(now_ns) {
+            self.charge_taken(stream, now_ns, observer);
+            self.calendar.fill_front(now_ns);
+        }
+    }
+
+    /// Charges a stream that was taken from the calendar, and reinserts it unless its head must be
+    /// dropped.
+    #[inline(always)]
+    fn charge_taken(&mut self, stream: u32, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
+        if self.charge(stream, now_ns, observer) {
+            self.calendar.lose(stream);
+            self.dropping.push(stream);
+        } else {
+            let deadline_ns = self.calendar.lines[stream as usize].state.deadline_ns();
+            self.calendar.reinsert(stream, deadline_ns);
         }
     }
 
@@ -226,6 +245,7 @@ impl HilqExact {
         backlog: &mut impl Backlog<()>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
+        let now_ns = now_ns.min(LAST_NS);
         self.charge_misses(now_ns, backlog, observer);
         if self.is_few {
             if self.few.is_tied() {
@@ -234,13 +254,13 @@ impl HilqExact {
             return Some(StreamId(self.few.first().stream()));
         }
         // The calendar may have been rearranged.
-        self.calendar.fill_front();
+        self.calendar.fill_front(now_ns);
         let first = self.calendar.first();
         self.calendar.prefetch(backlog);
         first.map(StreamId)
     }
 
-    /// Charges the streams outside the front whose deadlines have passed.
+    /// Charges the streams outside the front and ring whose deadlines have passed.
     #[cold]
     fn charge_backup(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         let mut due = core::mem::take(&mut self.due);
@@ -378,7 +398,7 @@ impl Select for HilqExact {
             self.charge_few(now_ns, observer);
         }
         if !self.is_few {
-            self.charge_front(now_ns, observer);
+            self.charge_near(now_ns, observer);
         }
         if self.calendar.any_backup() | !self.parked.is_empty() {
             self.charge_backup(now_ns, observer);
@@ -396,7 +416,7 @@ impl Select for HilqExact {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
         // Without effect if `few` is in use: the calendar is then empty.
-        self.calendar.fill_front();
+        self.calendar.fill_front(now_ns);
         if self.parked.is_empty()
             && let Some(stream) = self.calendar.clear_first(now_ns)
         {

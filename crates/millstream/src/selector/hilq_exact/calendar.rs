@@ -397,11 +397,12 @@ impl Calendar {
         self.dwcs.rank(&line.state, line.head())
     }
 
-    /// Moves the first buckets of the ring to the front if it holds few streams.
+    /// Moves the first buckets of the ring to the front if it holds few streams, up to one whose
+    /// deadlines have all passed at `now_ns`.
     #[inline(always)]
-    pub(super) fn fill_front(&mut self) {
+    pub(super) fn fill_front(&mut self, now_ns: u64) {
         if self.front.len() < AHEAD && !self.is_ring_empty() {
-            self.take_buckets();
+            self.take_buckets(now_ns);
         }
     }
 
@@ -411,7 +412,7 @@ impl Calendar {
     }
 
     #[inline(never)]
-    fn take_buckets(&mut self) {
+    fn take_buckets(&mut self, now_ns: u64) {
         if self.width.is_due() {
             self.review();
         }
@@ -419,9 +420,11 @@ impl Calendar {
             && !self.is_ring_empty()
             && let Some(number) = self.next_bucket()
         {
+            let end_ns = self.width.end_ns(number);
             if self.front.is_empty() {
                 self.front.restart(self.width.begin_ns(number));
-            } else if !self.front.reaches(self.width.end_ns(number)) {
+            }
+            if (end_ns <= now_ns) | !self.front.reaches(end_ns) {
                 return;
             }
             self.take_bucket(number);
@@ -468,6 +471,35 @@ impl Calendar {
             }
         }
         self.front.sort_last(taken);
+    }
+
+    /// Removes the streams of the first occupied bucket and appends them to `due`, if all deadlines
+    /// of the bucket are at or before `now_ns`; returns whether it did. A call of
+    /// [`reinsert`](Self::reinsert) or [`lose`](Self::lose) must follow for each.
+    pub(super) fn take_due_bucket(&mut self, now_ns: u64, due: &mut Vec<u32>) -> bool {
+        if self.is_ring_empty() {
+            return false;
+        }
+        let Some(number) = self.next_bucket() else { return false };
+        if self.width.end_ns(number) > now_ns {
+            return false;
+        }
+        let index = ring_place(number, self.buckets.len());
+        self.next = number + 1;
+        self.occupied.unset(index);
+        let bucket = &mut self.buckets[index];
+        due.extend(bucket.streams());
+        let mut chain = bucket.chain();
+        bucket.clear();
+        while chain != NO_CHAIN {
+            let (streams, rest) = self.chains.pop_block(chain);
+            chain = rest;
+            for stream in streams {
+                self.lines[stream as usize].at = PLACED;
+                due.push(stream);
+            }
+        }
+        true
     }
 
     /// Removes the first stream of the front if its deadline is at or before `now_ns`. A call of
