@@ -27,6 +27,8 @@ pub(crate) struct Front {
     /// Entries before `begin` were served.
     entries: Vec<i64>,
     begin: usize,
+    /// The entries from `begin` to this one have equal distances, ordered by another key.
+    ordered_end: usize,
     origin: u64,
     stream_bits: u32,
     stream_mask: u32,
@@ -119,7 +121,7 @@ impl Front {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
-        self.begin = 0;
+        (self.begin, self.ordered_end) = (0, 0);
     }
 
     /// Removes all streams and sets the origin.
@@ -143,6 +145,7 @@ impl Front {
     /// Removes a stream that is not the first.
     #[cold]
     pub(crate) fn remove(&mut self, stream: u32) {
+        self.ordered_end = 0;
         let mut held = self.entries[self.begin..].iter();
         if let Some(place) = held.position(|entry| self.stream(*entry) == stream) {
             self.entries.remove(self.begin + place);
@@ -158,6 +161,7 @@ impl Front {
             return false;
         }
         self.forget_served();
+        self.ordered_end = 0;
         let mut place = self.entries.len();
         self.entries.push(entry);
         while place > self.begin && self.entries[place - 1] > entry {
@@ -210,10 +214,22 @@ impl Front {
         self.entries[begin..].sort_unstable();
     }
 
-    /// Exchanges the first entry with the one `places` after it, which has the same distance. The
-    /// first must then be removed or exchanged before the order of these two matters.
-    pub(crate) fn make_first(&mut self, places: usize) {
-        self.entries.swap(self.begin, self.begin + places);
+    /// Orders the first `count` streams, which have equal distances, by `key`, until one of the
+    /// front is removed that is not the first, or one is inserted.
+    pub(crate) fn order_first<K: Ord>(&mut self, count: usize, key: impl Fn(u32) -> K) {
+        let (begin, mask) = (self.begin, self.stream_mask);
+        self.ordered_end = begin + count;
+        // The low bits.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let key = |entry: &i64| key(*entry as u32 & mask);
+        self.entries[begin..self.ordered_end].sort_unstable_by_key(key);
+    }
+
+    /// Returns whether the first stream is one of those that [`order_first`](Self::order_first)
+    /// ordered.
+    #[inline(always)]
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.begin < self.ordered_end
     }
 
     /// Removes the served entries if there are many.
@@ -221,6 +237,7 @@ impl Front {
     fn forget_served(&mut self) {
         if self.begin >= SERVED {
             self.entries.drain(..self.begin);
+            self.ordered_end = self.ordered_end.saturating_sub(self.begin);
             self.begin = 0;
         }
     }

@@ -62,7 +62,7 @@ const AHEAD: usize = 8;
 const TAKEN: usize = 64;
 
 /// The greatest number of streams in the front with equal deadlines.
-const MOST_TIED: usize = 8;
+const MOST_TIED: usize = 24;
 
 /// The distance, in decisions, at which a stream's queue is prefetched.
 const QUEUE_AHEAD: usize = 6;
@@ -344,11 +344,13 @@ impl Calendar {
         is_clear.then(|| self.front.stream(first))
     }
 
-    /// Returns whether the first two streams of the front have equal deadlines.
+    /// Returns whether the first two streams of the front have equal deadlines and are not ordered
+    /// by rank.
     #[inline(always)]
     fn is_tied(&self, first: i64) -> bool {
         let deadline_ns = |entry| self.front.distance(entry);
         self.front.get(1).is_some_and(|second| deadline_ns(second) == deadline_ns(first))
+            && !self.front.is_ordered()
     }
 
     /// Returns the first stream in the order of DWCS. Call [`fill_front`](Self::fill_front) first.
@@ -361,8 +363,9 @@ impl Calendar {
         if self.backup.is_empty() { first } else { self.or_backup(first) }
     }
 
-    /// Returns the first of the streams in the front that have the deadline of `first`, and makes
-    /// it the first of the front. If there are many, they are moved to the backup heap.
+    /// Returns the first of the streams in the front that have the deadline of `first`, and orders
+    /// them by rank, which changes only with a service or a miss. If there are many, they are moved
+    /// to the backup heap.
     fn first_tied(&mut self, first: i64) -> Option<u32> {
         let deadline_ns = self.front.distance(first);
         let is_tied = |entry: &&i64| self.front.distance(**entry) == deadline_ns;
@@ -374,11 +377,11 @@ impl Calendar {
             self.front.remove_many(tied);
             return None;
         }
-        let rank = |place: &usize| {
-            let stream = self.front.stream(self.front.entries()[*place]);
-            (self.rank(stream), stream)
-        };
-        self.front.make_first((0..tied).min_by_key(rank)?);
+        let (lines, dwcs) = (&self.lines, &self.dwcs);
+        self.front.order_first(tied, |stream| {
+            let line = &lines[stream as usize];
+            (dwcs.rank(&line.state, line.head()), stream)
+        });
         self.front.first().map(|entry| self.front.stream(entry))
     }
 
@@ -398,7 +401,7 @@ impl Calendar {
     }
 
     /// Moves the first buckets of the ring to the front if it holds few streams, up to one whose
-    /// deadlines have all passed at `now_ns`.
+    /// deadlines have all passed at `now_ns`, or one after a stream of the backup heap.
     #[inline(always)]
     pub(super) fn fill_front(&mut self, now_ns: u64) {
         if self.front.len() < AHEAD && !self.is_ring_empty() {
@@ -420,9 +423,14 @@ impl Calendar {
             && !self.is_ring_empty()
             && let Some(number) = self.next_bucket()
         {
-            let end_ns = self.width.end_ns(number);
+            let (begin_ns, end_ns) = (self.width.begin_ns(number), self.width.end_ns(number));
+            let is_before = |(rank, _): (DwcsRank<EdfFirst>, u32)| rank.deadline_ns() < begin_ns;
+            // The backup heap is cheapest with the streams of one deadline.
+            if begin_ns > now_ns && self.backup.first().is_some_and(is_before) {
+                break;
+            }
             if self.front.is_empty() {
-                self.front.restart(self.width.begin_ns(number));
+                self.front.restart(begin_ns);
             }
             if (end_ns <= now_ns) | !self.front.reaches(end_ns) {
                 return;
@@ -453,14 +461,19 @@ impl Calendar {
     }
 
     /// Moves the streams of a chain to the end of the front, which has `taken` streams of the
-    /// bucket. If there are too many, the last ones are moved to the backup heap.
+    /// bucket. Blocks of equal deadlines are moved to the backup heap, and if there are too many
+    /// streams, the last ones.
     #[cold]
     fn take_chain(&mut self, mut chain: u32, mut taken: usize) {
         while chain != NO_CHAIN {
             let (streams, rest) = self.chains.pop_block(chain);
             chain = rest;
+            let deadlines =
+                streams.clone().map(|stream| self.lines[stream as usize].state.deadline_ns());
+            let is_tied =
+                deadlines.clone().max() == deadlines.clone().min() && deadlines.count() > 1;
             for stream in streams {
-                if taken < TAKEN {
+                if taken < TAKEN && !is_tied {
                     let line = &mut self.lines[stream as usize];
                     line.at = PLACED;
                     self.front.push(line.state.deadline_ns(), stream);

@@ -100,7 +100,10 @@ impl Chains {
 
     /// Removes the first block of a chain. Returns its streams and the rest of the chain.
     #[inline]
-    pub(super) fn pop_block(&mut self, chain: u32) -> (impl Iterator<Item = u32> + use<>, u32) {
+    pub(super) fn pop_block(
+        &mut self,
+        chain: u32,
+    ) -> (impl Iterator<Item = u32> + Clone + use<>, u32) {
         let block = self.blocks[chain as usize];
         self.give_back(chain);
         (block.streams.into_iter().take(block.len as usize), block.next)
