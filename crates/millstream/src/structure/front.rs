@@ -80,7 +80,10 @@ impl Front {
     /// Returns whether the entry of `distance` is exact.
     #[inline(always)]
     pub(crate) fn reaches(&self, distance: u64) -> bool {
-        self.distance(self.entry(distance, 0)) == distance
+        let entry = self.entry(distance, 0);
+        // Offsets wrap: the last distance would otherwise precede the first.
+        let is_ordered = (entry < 0) == (distance < self.origin);
+        is_ordered & (self.distance(entry) == distance)
     }
 
     /// Returns the first entry.
@@ -156,10 +159,10 @@ impl Front {
     /// too far from the others.
     #[inline(always)]
     pub(crate) fn insert(&mut self, distance: u64, stream: u32) -> bool {
-        let entry = self.entry(distance, stream);
-        if self.len() > INSERTED || self.distance(entry) != distance {
+        if self.len() > INSERTED || !self.reaches(distance) {
             return false;
         }
+        let entry = self.entry(distance, stream);
         self.forget_served();
         self.ordered_end = 0;
         let mut place = self.entries.len();

@@ -64,3 +64,32 @@ fn gates_that_close_in_a_crowd_leave_the_schedule_that_of_a_scan() {
         }
     }
 }
+
+/// Deadlines of the last instant, "never", are after all others.
+#[test]
+fn a_deadline_that_never_passes_is_the_last() {
+    for period_ns in [u64::MAX, u64::MAX - (1 << 40), 1 << 63, 1 << 62] {
+        for near_is_first in [false, true] {
+            let sent = [StructureName::Scan, StructureName::HilqExact].map(|structure| {
+                let row = DisciplineRow::parse("dwcs").expect("in the catalogue");
+                let mut scheduler = row.build(&Options::default(), structure);
+                for period_ns in [period_ns, 2000, 1000] {
+                    let contract = Contract::new().period_ns(period_ns).expect("positive");
+                    scheduler.add_stream(contract).expect("complete");
+                }
+                let first: &[u32] = if near_is_first { &[2, 2, 0, 0] } else { &[0, 0] };
+                let mut sent = Vec::new();
+                for arrivals in [first, &[1]] {
+                    for stream in arrivals {
+                        let arrived = scheduler.enqueue(0, StreamId(*stream), Packet::new(100));
+                        arrived.expect("room");
+                    }
+                    scheduler.decide_batch(0, 1, &mut (), &mut sent);
+                }
+                scheduler.decide_batch(0, 5, &mut (), &mut sent);
+                sent
+            });
+            assert_eq!(sent[0], sent[1], "{period_ns} {near_is_first}");
+        }
+    }
+}
