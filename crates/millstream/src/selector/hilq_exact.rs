@@ -217,10 +217,11 @@ impl HilqExact {
             }
         }
         self.due = due;
-        self.calendar.fill_front(now_ns);
+        // Without a review: streams that are due would return to the ring.
+        self.calendar.fill_front(now_ns, false);
         while let Some(stream) = self.calendar.take_due(now_ns) {
             self.charge_taken(stream, now_ns, observer);
-            self.calendar.fill_front(now_ns);
+            self.calendar.fill_front(now_ns, false);
         }
     }
 
@@ -254,7 +255,7 @@ impl HilqExact {
             return Some(StreamId(self.few.first().stream()));
         }
         // The calendar may have been rearranged.
-        self.calendar.fill_front(now_ns);
+        self.calendar.fill_front(now_ns, false);
         let first = self.calendar.first();
         self.calendar.prefetch(backlog);
         first.map(StreamId)
@@ -416,7 +417,7 @@ impl Select for HilqExact {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
         // Without effect if `few` is in use: the calendar is then empty.
-        self.calendar.fill_front(now_ns);
+        self.calendar.fill_front(now_ns, true);
         if self.parked.is_empty()
             && let Some(stream) = self.calendar.clear_first(now_ns)
         {

@@ -93,3 +93,39 @@ fn a_deadline_that_never_passes_is_the_last() {
         }
     }
 }
+
+/// A pause in which all deadlines pass changes the width of buckets, while misses are charged.
+#[test]
+fn after_a_pause_the_schedule_is_that_of_a_scan() {
+    for (streams, pause_ns) in [(1_100, 1 << 22), (1_100, 1 << 50), (3_000, 1 << 30)] {
+        for periods in [1, 1_000, 1 << 30] {
+            let sent = [StructureName::Scan, StructureName::HilqExact].map(|structure| {
+                let row = DisciplineRow::parse("dwcs").expect("in the catalogue");
+                let mut scheduler = row.build(&Options::default(), structure);
+                for stream in 0..streams {
+                    let period_ns = 1_000_000 + stream * 48_271 * 48_271 % periods;
+                    let mut contract = Contract::new().period_ns(period_ns).expect("positive");
+                    if stream % 16 == 0 {
+                        contract = contract.first_deadline_ns(u64::MAX);
+                    }
+                    scheduler.add_stream(contract).expect("complete");
+                }
+                let (mut now_ns, mut sent) = (0, Vec::new());
+                for round in 0..6 {
+                    for stream in 0..u32::try_from(streams).expect("few") {
+                        let arrived = scheduler.enqueue(now_ns, StreamId(stream), Packet::new(1));
+                        arrived.expect("room");
+                    }
+                    for _ in 0..80 {
+                        scheduler.decide_batch(now_ns, 5, &mut (), &mut sent);
+                        now_ns += 1_000;
+                    }
+                    now_ns += pause_ns >> (7 * (round % 3));
+                }
+                sent
+            });
+            let differing = sent[0].iter().zip(&sent[1]).position(|(a, b)| a != b);
+            assert_eq!(differing, None, "{streams} {pause_ns} {periods}");
+        }
+    }
+}

@@ -401,11 +401,13 @@ impl Calendar {
     }
 
     /// Moves the first buckets of the ring to the front if it holds few streams, up to one whose
-    /// deadlines have all passed at `now_ns`, or one after a stream of the backup heap.
+    /// deadlines have all passed at `now_ns`, or one after a stream of the backup heap. Reviews the
+    /// width of buckets if that is due and `reviews`: streams of the backup heap whose deadlines
+    /// have passed may then be in the ring.
     #[inline(always)]
-    pub(super) fn fill_front(&mut self, now_ns: u64) {
+    pub(super) fn fill_front(&mut self, now_ns: u64, reviews: bool) {
         if self.front.len() < AHEAD && !self.is_ring_empty() {
-            self.take_buckets(now_ns);
+            self.take_buckets(now_ns, reviews);
         }
     }
 
@@ -415,8 +417,8 @@ impl Calendar {
     }
 
     #[inline(never)]
-    fn take_buckets(&mut self, now_ns: u64) {
-        if self.width.is_due() {
+    fn take_buckets(&mut self, now_ns: u64, reviews: bool) {
+        if reviews & self.width.is_due() {
             self.review();
         }
         while self.front.len() < AHEAD
