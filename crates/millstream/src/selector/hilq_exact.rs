@@ -247,6 +247,7 @@ impl HilqExact {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
         let now_ns = now_ns.min(LAST_NS);
+        self.calendar.review_if_due();
         self.charge_misses(now_ns, backlog, observer);
         if self.is_few {
             if self.few.is_tied() {

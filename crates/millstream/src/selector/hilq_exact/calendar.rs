@@ -598,6 +598,15 @@ impl Calendar {
         self.chains.streams(chain).for_each(|stream| prefetch(&self.lines, stream as usize));
     }
 
+    /// Reviews the width of buckets if that is due: the front may never run out of streams while the
+    /// others are in the backup heap. Do not call while misses are charged.
+    #[inline]
+    pub(super) fn review_if_due(&mut self) {
+        if self.width.is_due() && !self.backup.is_empty() {
+            self.review();
+        }
+    }
+
     /// Reviews the width of buckets.
     #[cold]
     fn review(&mut self) {
@@ -642,7 +651,12 @@ impl Calendar {
             let line = &mut self.lines[stream as usize];
             line.at = PLACED;
             let deadline_ns = line.state.deadline_ns();
-            self.reinsert(stream, deadline_ns);
+            // A far stream must not move the begin of the ring, which is still empty, to itself.
+            if self.width.bucket(deadline_ns) - self.next < self.buckets.len() as u64 {
+                self.reinsert(stream, deadline_ns);
+            } else {
+                self.insert_backup(stream);
+            }
         }
         self.moving = moving;
     }
