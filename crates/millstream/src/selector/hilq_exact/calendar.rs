@@ -598,8 +598,8 @@ impl Calendar {
         self.chains.streams(chain).for_each(|stream| prefetch(&self.lines, stream as usize));
     }
 
-    /// Reviews the width of buckets if that is due: the front may never run out of streams while the
-    /// others are in the backup heap. Do not call while misses are charged.
+    /// Reviews the width of buckets if that is due: the front may never run out of streams while
+    /// the others are in the backup heap. Do not call while misses are charged.
     #[inline]
     pub(super) fn review_if_due(&mut self) {
         if self.width.is_due() && !self.backup.is_empty() {
