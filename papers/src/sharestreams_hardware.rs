@@ -302,7 +302,7 @@ fn clocks(measured: &Measured, variants: &[(&str, &str)]) -> Vec<Line> {
     variants.iter().map(line).collect()
 }
 
-/// Returns the legend's note on the sizes of `design` whose clocks were measured on older sources.
+/// Returns the legend's note that names the sizes of `design` with clocks of older sources.
 fn older(measured: &Measured, design: &str) -> String {
     let sizes: Vec<String> = measured
         .clocks

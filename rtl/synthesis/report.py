@@ -228,7 +228,7 @@ class Report:
         # Order of the rows in the files.
         self.area_order = [(*of, family) for *of, design in named for family in design["families"]]
         self.clock_order = [(*of, str(seed)) for *of, design in named for seed in SEEDS]
-        # Designs whose netlists this run has written. Files of other designs may be outdated.
+        # The designs with a netlist of this run. Files of other designs may be of older sources.
         self.written = set()
         self.lock = Lock()
 

@@ -228,8 +228,8 @@ fn complete_frames(arrivals: &[Arrival]) -> Vec<(u32, Duration)> {
     frames
 }
 
-/// Returns the delays of one source's frames that are due in `window`; `None` for a frame of which
-/// a packet did not arrive.
+/// Returns the delay of each frame of a source that is due in `window`; `None` if a packet of the
+/// frame did not arrive.
 ///
 /// RTP time numbers a frame; display order must be coding order. A frame is due a whole number of
 /// periods after the source's earliest frame. That one may arrive before the window, so a source

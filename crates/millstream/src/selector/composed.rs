@@ -240,7 +240,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         }
     }
 
-    // Inlined always if streams have virtual starts: the common case is then short.
+    // With virtual starts the common case is short enough to be inlined.
     #[inline(always)]
     fn select(
         &mut self,
@@ -248,21 +248,16 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
-        if !Self::REGULATED {
-            return self.select_unregulated(now_ns, backlog, observer);
+        if Self::REGULATED {
+            self.select_inlined(now_ns, backlog, observer)
+        } else {
+            self.select_called(now_ns, backlog, observer)
         }
-        if D::Rank::EXPIRY != Expiry::Never {
-            self.charge_misses(now_ns, backlog, observer);
-        }
-        self.prefetch(backlog);
-        let selected = self.first_regulated();
-        self.debug_check();
-        selected
     }
 
     #[inline]
     fn deadline_ns(&self, stream: StreamId) -> Option<u64> {
-        self.slots.get(stream.index()).and_then(|slot| self.discipline.deadline_ns(&slot.state))
+        self.discipline.deadline_ns(&self.slots[stream.index()].state)
     }
 
     #[inline]
@@ -394,9 +389,20 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// See [`select`](Select::select); for disciplines without virtual starts.
+    /// See [`select`](Select::select).
     #[inline]
-    fn select_unregulated(
+    fn select_called(
+        &mut self,
+        now_ns: u64,
+        backlog: &mut impl Backlog<D::Stamp>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<StreamId> {
+        self.select_inlined(now_ns, backlog, observer)
+    }
+
+    /// See [`select`](Select::select).
+    #[inline(always)]
+    fn select_inlined(
         &mut self,
         now_ns: u64,
         backlog: &mut impl Backlog<D::Stamp>,
@@ -406,7 +412,9 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             self.charge_misses(now_ns, backlog, observer);
         }
         self.prefetch(backlog);
-        let selected = if Self::TAKES_TURNS {
+        let selected = if Self::REGULATED {
+            self.first_regulated()
+        } else if Self::TAKES_TURNS {
             self.first_by_turn()
         } else {
             self.structure.first().map(StreamId)
@@ -699,9 +707,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         let rank = self.discipline.rank(&slot.state, slot.head);
         let from = core::mem::replace(&mut slot.location, Location::Structure);
         if from != Location::Structure {
-            if from != Location::Idle {
-                self.leave(stream, from);
-            }
+            self.leave(stream, from);
             self.placed += 1;
         }
         self.first = None;
@@ -726,23 +732,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.remove_inlined(stream);
     }
 
-    /// See [`remove`](Self::remove). The location is most often the structure.
+    /// See [`remove`](Self::remove).
     #[inline(always)]
     fn remove_inlined(&mut self, stream: StreamId) {
         self.one_started = false;
         let slot = &mut self.slots[stream.index()];
         let from = core::mem::replace(&mut slot.location, Location::Idle);
-        if from == Location::Structure {
-            self.first = None;
-            self.placed -= 1;
-            self.structure.remove(stream.0);
-        } else {
-            self.leave(stream, from);
-        }
+        self.leave(stream, from);
     }
 
     /// Removes a stream from `from`, which was its location.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, stream: StreamId, from: Location) {
         match from {
             Location::Idle => {}
@@ -751,8 +751,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
                 self.placed -= 1;
                 self.structure.remove(stream.0);
             }
-            Location::Pending => self.pending.remove(stream.0),
-            Location::Parked => self.parked.remove(stream.0),
+            Location::Pending | Location::Parked => self.leave_aside(stream, from),
+        }
+    }
+
+    /// Removes a stream that was not in the structure.
+    #[inline(never)]
+    fn leave_aside(&mut self, stream: StreamId, from: Location) {
+        if from == Location::Pending {
+            self.pending.remove(stream.0);
+        } else {
+            self.parked.remove(stream.0);
         }
     }
 

@@ -203,8 +203,7 @@ impl HilqExact {
         }
     }
 
-    /// Charges the streams of the calendar's front and ring whose deadlines have passed, and fills
-    /// the front.
+    /// Charges all passed deadlines in the calendar's front and ring, and fills the front.
     fn charge_near(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         while let Some(stream) = self.calendar.take_due(now_ns) {
             self.charge_taken(stream, now_ns, observer);
@@ -262,7 +261,7 @@ impl HilqExact {
         first.map(StreamId)
     }
 
-    /// Charges the streams outside the front and ring whose deadlines have passed.
+    /// Charges all passed deadlines in the backup heap and behind closed gates.
     #[cold]
     fn charge_backup(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         let mut due = core::mem::take(&mut self.due);

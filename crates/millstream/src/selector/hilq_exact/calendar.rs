@@ -9,8 +9,8 @@
 //!
 //! Streams in the front precede those in the ring. If few are left, the front takes the next
 //! occupied bucket. So a stream is ordered only among the few of its bucket, and the next streams
-//! are known. Equal deadlines are ordered by the rest of the rank, which changes with services and
-//! misses, when one of them is first.
+//! are known. When several streams share the first deadline, they are ordered by the rest of the
+//! rank.
 //!
 //! Streams that overflow a bucket form its chain (see [`Chains`]) until the front takes the bucket.
 //! The *backup heap* holds streams that are beyond the ring, do not fit into the front, or have the
@@ -22,9 +22,9 @@
 //! changes, all streams are reinserted. The number of insertions between two such moves is at least
 //! the number of streams.
 //!
-//! With many streams, each stream entry and bucket is a cache miss. The calendar prefetches the
-//! entries before the front takes their streams. They hold their next deadlines, whose buckets it
-//! prefetches a few decisions before the service.
+//! With many streams, each stream entry and bucket is a cache miss. So the calendar prefetches the
+//! entries of the buckets behind the front, and a few decisions before a service the bucket of the
+//! stream's next deadline.
 
 use alloc::vec::Vec;
 
@@ -52,7 +52,7 @@ const CHAINED: u32 = 1 << 31;
 /// core.
 const PREFETCHED: usize = 2048;
 
-/// The number of buckets behind the front whose streams' entries are prefetched.
+/// The number of buckets behind the front for which entries of streams are prefetched.
 const LOOK_AHEAD: u64 = 12;
 
 /// The number of streams in the front from which it takes no further bucket.
@@ -207,7 +207,7 @@ impl Calendar {
         self.moving.reserve(streams.saturating_sub(self.moving.len()));
     }
 
-    /// Returns whether there are so many streams that prefetching pays.
+    /// Returns whether prefetching pays with this number of streams.
     #[inline(always)]
     fn is_large(&self) -> bool {
         self.lines.len() >= PREFETCHED
@@ -400,10 +400,11 @@ impl Calendar {
         self.dwcs.rank(&line.state, line.head())
     }
 
-    /// Moves the first buckets of the ring to the front if it holds few streams, up to one whose
-    /// deadlines have all passed at `now_ns`, or one after a stream of the backup heap. Reviews the
-    /// width of buckets if that is due and `reviews`: streams of the backup heap whose deadlines
-    /// have passed may then be in the ring.
+    /// Moves the first buckets of the ring to the front if it holds few streams. Stops at a bucket
+    /// whose deadlines have all passed at `now_ns`, and at one after a stream of the backup heap.
+    ///
+    /// If `reviews`, a due review of the width is done first. It may move streams from the backup
+    /// heap to the ring, also those whose deadlines have passed.
     #[inline(always)]
     pub(super) fn fill_front(&mut self, now_ns: u64, reviews: bool) {
         if self.front.len() < AHEAD && !self.is_ring_empty() {
@@ -499,22 +500,25 @@ impl Calendar {
         if self.width.end_ns(number) > now_ns {
             return false;
         }
-        let index = ring_place(number, self.buckets.len());
         self.next = number + 1;
+        self.empty_bucket(ring_place(number, self.buckets.len()), due);
+        true
+    }
+
+    /// Removes the streams of a bucket and of its chain, and appends them to `streams`.
+    fn empty_bucket(&mut self, index: usize, streams: &mut Vec<u32>) {
         self.occupied.unset(index);
-        let bucket = &mut self.buckets[index];
-        due.extend(bucket.streams());
+        let bucket = core::mem::replace(&mut self.buckets[index], Bucket::EMPTY);
+        streams.extend(bucket.streams());
         let mut chain = bucket.chain();
-        bucket.clear();
         while chain != NO_CHAIN {
-            let (streams, rest) = self.chains.pop_block(chain);
+            let (chained, rest) = self.chains.pop_block(chain);
             chain = rest;
-            for stream in streams {
+            for stream in chained {
                 self.lines[stream as usize].at = PLACED;
-                due.push(stream);
+                streams.push(stream);
             }
         }
-        true
     }
 
     /// Removes the first stream of the front if its deadline is at or before `now_ns`. A call of
@@ -624,15 +628,7 @@ impl Calendar {
         moving.extend(self.front.entries().iter().map(|entry| self.front.stream(*entry)));
         let mut index = 0;
         while let Some(found) = self.occupied.next(index) {
-            let bucket = core::mem::replace(&mut self.buckets[found], Bucket::EMPTY);
-            moving.extend(bucket.streams());
-            let mut chain = bucket.chain();
-            while chain != NO_CHAIN {
-                let (streams, rest) = self.chains.pop_block(chain);
-                moving.extend(streams);
-                chain = rest;
-            }
-            self.occupied.unset(found);
+            self.empty_bucket(found, &mut moving);
             index = found;
         }
         self.front.set_streams(self.lines.len());
