@@ -6,16 +6,7 @@ python=${PYTHON:-python3}
 repository=$(realpath "${BASH_SOURCE[0]%/*}/..")
 target=$(realpath -m "${CARGO_TARGET_DIR:-$repository/target}")
 venv=$target/python
-
-if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-    if [[ $(id -u) != 0 ]]; then
-        echo "error: $python has no venv; ask an administrator for the package python3-venv" >&2
-        exit 1
-    fi
-    apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            python3-venv >/dev/null
-fi
+source "$repository/scripts/python-packages.sh"
 
 # The stamp identifies the interpreter and the requirements.
 requirements=("$repository"/{python,docs}/requirements.txt)
@@ -23,9 +14,9 @@ stamp=$({ "$python" -VV; cat "${requirements[@]}"; } | sha256sum)
 if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then
     echo "creating a Python environment (once)"
     rm -rf "$venv"
-    "$python" -m venv "$venv"
+    python_environment "$venv" "$python"
     for file in "${requirements[@]}"; do
-        "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$file"
+        python_packages "$venv" -r "$file"
     done
     echo "$stamp" >"$venv/stamp"
 fi

@@ -27,13 +27,14 @@ else
     (cd python && maturin build --quiet --release --out "$wheels" \
         --interpreter "$venv/bin/python")
 fi
-pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
-    "$wheels"/*.whl
+python_packages "$venv" --no-deps --force-reinstall "$wheels"/*.whl
 
 MILLSTREAM=$(realpath "$MILLSTREAM")
 export MILLSTREAM
 # Generated conformance traces. They are not in the repository.
 export MILLSTREAM_TRACES=$target/traces
+# Its threads spin while they wait for work, in every process that imports numpy.
+export OPENBLAS_NUM_THREADS=1
 if [[ -n ${MAKE_TRACES:-} ]]; then
     "$MAKE_TRACES" --generated "$MILLSTREAM_TRACES"
 else

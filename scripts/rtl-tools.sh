@@ -6,10 +6,9 @@
 # are relative to ROOT. Keeps packages of earlier calls.
 rtl_tools() {
     local root=$1 missing="" tool file
-    local venv=$root/target/rtl-venv
+    local venv=$root/target/rtl-venv target=$root/target
     shift
     for tool in g++ make perl iverilog; do command -v "$tool" >/dev/null || missing+=" $tool"; done
-    python3 -c 'import ensurepip' 2>/dev/null || missing+=" python3-venv"
     if [ -n "$missing" ]; then
         if [ "$(id -u)" != 0 ]; then
             echo "error: ask an administrator for:$missing" >&2
@@ -17,14 +16,15 @@ rtl_tools() {
         fi
         apt-get update -qq
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            g++ make perl iverilog python3-venv >/dev/null
+            g++ make perl iverilog >/dev/null
     fi
-    [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+    source "$root/scripts/python-packages.sh"
+    [ -x "$venv/bin/python" ] || python_environment "$venv"
     mkdir -p "$venv/installed"
     for file in "$@"; do
         local stamp=$venv/installed/${file//\//-}
         cmp -s "$root/$file" "$stamp" && continue
-        "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$root/$file"
+        python_packages "$venv" -r "$root/$file"
         cp "$root/$file" "$stamp"
     done
     # sby calls the tools by these names.
