@@ -75,11 +75,11 @@ soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
 		RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps; \
 		cargo clippy --quiet -p millstream-cli --no-default-features -- -D warnings; \
-		MILLSTREAM_SCALE=4 scripts/python.sh; scripts/python-versions.sh target/wheels/python/*.whl; \
+		MILLSTREAM_SCALE=4 scripts/python.sh --long; scripts/python-versions.sh target/wheels/python/*.whl; \
 		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
 		MILLSTREAM_ANNEAL=100 \
-			cargo test --quiet --release -p millstream-sim --test sim promises -- \
-			--include-ignored; \
+			cargo test --quiet --release -p millstream-sim --test sim -- \
+			--include-ignored promises fabric_bounds; \
 		scripts/promises.py; \
 		MILLSTREAM_SCALE=30 cargo test --quiet --release -p millstream --test engine; \
 		PROPTEST_CASES=20000 cargo test --quiet --release -p millstream --lib bounds; \

@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
-# Runs the loom models of the state that threads share, with at most two preemptions. --stress
-# allows each model all of its preemptions, and also runs the tests on real threads under
-# ThreadSanitizer, which needs a nightly toolchain with rust-src.
+# Runs the loom models of wakers and rings, with at most two preemptions. --stress also runs those
+# of the pipeline's stages, which need the engine, allows each model all of its preemptions, and
+# runs the tests on real threads under ThreadSanitizer, which needs a nightly toolchain with
+# rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
-[[ ${1:-} == --stress ]] || export LOOM_MAX_PREEMPTIONS=2
+crates=(-p millstream-sync)
+if [[ ${1:-} == --stress ]]; then
+    crates+=(-p millstream-pipeline)
+else
+    export LOOM_MAX_PREEMPTIONS=2
+fi
 # Optimises only what the models run: optimising the rest takes longer than they do.
 package=profile.release.package
 RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=$target/loom \
     cargo test --release --config "$package.millstream.opt-level=0" \
         --config "$package.\"*\".opt-level=0" --config "$package.loom.opt-level=3" \
         --config "$package.generator.opt-level=3" --quiet \
-        -p millstream-sync -p millstream-pipeline --lib
+        "${crates[@]}" --lib
 if [[ ${1:-} == --stress ]]; then
     echo "== ThreadSanitizer"
     export RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR=$target/thread-sanitizer

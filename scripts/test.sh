@@ -108,9 +108,9 @@ for line in open("target/built.json"):
         print(target["name"], json.loads(line)["executable"])
 PYTHON
 }
-# The end-to-end tests of the media server wait for clocks and networks for half of their time. They
-# run beside all others and have precedence, so that deadlines hold. Those of the router measure
-# times of packets and run alone.
+# The end-to-end tests wait for clocks and networks for half of their time, so they run beside the
+# others. Those of the media server have precedence, so that deadlines hold. Those of the router's
+# pacing measure times of packets, and run alone.
 declare -A apart=()
 others=()
 while read -r name program; do
@@ -119,12 +119,14 @@ while read -r name program; do
     *) others+=(--test "$name") ;;
     esac
 done < <(test_programs)
-run_apart() { (cd crates/millstream-cli && "${apart[$1]}" --quiet); }
+run_apart() { (cd crates/millstream-cli && "${apart[$1]}" --quiet "${@:2}"); }
 start_lane media parts "run_apart media"
 renice -n 10 $$ >/dev/null
+start_lane route parts "run_apart route --skip pacing::"
 start_lane hardware parts "scripts/rtl.sh quick cocotb" "scripts/rtl-cards.sh quick"
 start_lane kernel parts "scripts/kernel.sh quick"
-EXTENSION=$debug/lib_millstream.so start_lane python parts scripts/python.sh scripts/concurrency.sh
+EXTENSION=$debug/lib_millstream.so start_lane python parts scripts/python.sh
+start_lane concurrency parts scripts/concurrency.sh
 start_lane instructions parts scripts/instructions.py
 
 step "tests"
@@ -140,16 +142,18 @@ scripts/exposure.sh
 step "make run, as in the README"
 scripts/run.sh
 
-step "background lanes: media server, instructions, kernel, Python package, hardware"
+step "background lanes: media server, router, instructions, kernel, Python package, hardware"
 join_lane static
 join_lane media
+join_lane route
 join_lane instructions
 join_lane kernel
+join_lane concurrency
 join_lane python
 join_lane hardware
 
-step "tests of the router"
-run_apart route
+step "pacing of the router"
+run_apart route pacing::
 
 echo
 echo "all checks passed"

@@ -164,15 +164,20 @@ ip netns del c
 detach
 echo 1 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
 
-for name in static-priority edf dwcs drr wf2q-plus flows; do
-    echo "$name"
-    attach "$name"
+# Attaches the qdisc, and overloads its link for a second.
+overload() {
+    echo "$1"
+    attach "$1"
     ip netns exec b ./kernel_probe receive 5000 2 all >/dev/null &
     ./kernel_probe send 5000 1 1:214:10000 2:1214:4000:2 3:1514:1000 4:1514:600
     sleep 1
     tc -s qdisc show dev v0 | sed -n 2,3p
     report_cost
-    report_log "$name"
+    report_log "$1"
+}
+
+for name in static-priority edf dwcs drr wf2q-plus; do
+    overload "$name"
     detach
 done
 
@@ -319,7 +324,7 @@ sparse_flows() {
 [ "$PART" = quick ] || sparse_flows
 
 # The interface goes away while packets wait, in queues by flow.
-attach flows
+overload flows
 ./kernel_probe send 5000 1 3:1514:500 4:1514:500 >/dev/null &
 sender=$!
 sleep 0.5
