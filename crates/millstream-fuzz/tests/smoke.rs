@@ -12,7 +12,7 @@ use std::panic::catch_unwind;
 use std::path::Path;
 
 /// Default number of inputs per target.
-const INPUTS: usize = 400;
+const INPUTS: usize = 250;
 
 fn setting(name: &str) -> Option<usize> {
     env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} = {text}")))

@@ -389,7 +389,7 @@ fn runner(cases: u32) -> TestRunner {
 
 #[test]
 fn changed_contracts_lose_no_packet() {
-    runner(1_000)
+    runner(cases_run(300))
         .run(&(cases(), cases()), |(case, other)| {
             change(&case, &other);
             Ok(())
@@ -399,7 +399,7 @@ fn changed_contracts_lose_no_packet() {
 
 #[test]
 fn unchanged_contracts_change_no_decision() {
-    runner(500)
+    runner(cases_run(250))
         .run(&cases(), |case| {
             let mut pair = Pair::of(&case);
             let mut now_ns = 0;

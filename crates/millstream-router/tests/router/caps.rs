@@ -116,5 +116,5 @@ fn a_path_far_above_its_cap_sends_what_the_cap_allows() {
 
 #[test]
 fn many_paths_above_their_caps_send_what_the_caps_allow() {
-    caps_are_used_up(100, 32, 2_000);
+    caps_are_used_up(100, 32, 5_000);
 }

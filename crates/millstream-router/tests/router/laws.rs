@@ -100,7 +100,7 @@ proptest! {
         }
         let mut used = vec![0u64; many];
         let mut now_ns = 0;
-        let end_ns = 500_000_000;
+        let end_ns = 100_000_000;
         let mut state = 1u64;
         while now_ns < end_ns {
             let process = cpu.choose(now_ns).unwrap();
@@ -153,7 +153,7 @@ fn three_busy_paths_get_their_reserved_shares_within_one_percent() {
             .collect(),
         outputs: (0..3).map(|_| output(100, "fifo", 100_000_000)).collect(),
     };
-    let outcome = run(&plan, machine, 1_000_000, 2_000_000_000).unwrap();
+    let outcome = run(&plan, machine, 1_000_000, 500_000_000).unwrap();
     let used: Vec<u64> =
         (0..3).map(|path| outcome.router.used(Process::Forward(PathId(path))).busy_ns).collect();
     let total: u64 = used.iter().sum();

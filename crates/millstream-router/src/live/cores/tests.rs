@@ -245,7 +245,7 @@ fn overload(of: &Placement, turns: &[usize], queues: u64) -> Result<(), TestCase
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn every_packet_is_sent_once_and_in_order(
@@ -295,7 +295,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// A flow that is too long loses packets at the output's core; the others wait in bounded
     /// queues, and as many may be in flight.

@@ -259,7 +259,7 @@ fn half_open_connections_are_evicted_and_established_ones_stay() {
 #[test]
 fn a_flood_does_not_block_other_hosts() {
     const PPS: u64 = 50_000;
-    const SECONDS: u64 = 2;
+    const SECONDS: u64 = 1;
     const ROUND_TRIP_NS: u64 = 100_000_000;
     for addresses in [1, 16, 254, u32::MAX] {
         let mut nat = Nat::new(&port(16_384, 2_048, &[]));
@@ -297,7 +297,7 @@ fn a_flood_does_not_block_other_hosts() {
         assert_eq!(answered, SECONDS * 50 - 5, "{addresses} addresses");
         let ours = nat.inside[&(TCP, old.0, old.1)];
         assert!(nat.flows[ours as usize].unwrap().established);
-        assert!(nat.counters().flows <= 16_384 && nat.counters().evicted > 80_000);
+        assert!(nat.counters().flows <= 16_384 && nat.counters().evicted > PPS * SECONDS - 17_000);
     }
 }
 

@@ -125,7 +125,7 @@ type Counts = [u64; 3];
 /// large enough.
 #[test]
 fn fabrics_without_bounds_have_high_loads_or_small_buffers() {
-    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(100, |text| text.parse().unwrap());
     let mut at_a_switch = BTreeMap::<u64, Counts>::new();
     let mut without_credits = BTreeMap::<u64, Counts>::new();
     for seed in 0..draws {
