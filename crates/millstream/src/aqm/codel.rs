@@ -105,7 +105,8 @@ impl Manager for Codel {
         // Enters drop state: soon after the last time, at the rate that worked then.
         round.entered = true;
         self.dropping = true;
-        let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * options.interval_ns;
+        let recent =
+            now_ns.saturating_sub(self.drop_next_ns) < options.interval_ns.saturating_mul(16);
         let dropped = self.count.wrapping_sub(self.last_count);
         self.count = if recent && dropped > 1 { dropped } else { 1 };
         self.drop_next_ns = control_law(now_ns, options.interval_ns, self.count);
@@ -123,7 +124,7 @@ impl Codel {
             return false;
         }
         if self.first_above_ns == 0 {
-            self.first_above_ns = now_ns + options.interval_ns;
+            self.first_above_ns = now_ns.saturating_add(options.interval_ns);
             return false;
         }
         now_ns >= self.first_above_ns
@@ -249,6 +250,22 @@ mod tests {
         dequeue(&mut codel, 5_000 * MS, 20 * MS, false);
         dequeue(&mut codel, 5_100 * MS, 20 * MS, false);
         assert_eq!((codel.count, codel.drop_next_ns), (1, 5_200 * MS));
+    }
+
+    /// The last instant is after every interval.
+    #[test]
+    fn an_interval_that_ends_after_the_last_instant_ends_there() {
+        for interval_ns in [OPTIONS.interval_ns, u64::MAX] {
+            let options = CodelOptions { interval_ns, ..OPTIONS };
+            let mut codel = Codel::default();
+            let head = Candidate { sojourn_ns: 20 * MS, ..HEAD };
+            let actions = [u64::MAX - MS, u64::MAX - 1, u64::MAX, u64::MAX].map(|now_ns| {
+                let random = &mut Random::new(0);
+                codel.next(&mut codel.begin(), &options, now_ns, Some(&head), random)
+            });
+            use Action::{Deliver, Drop};
+            assert_eq!(actions, [Deliver, Deliver, Drop, Drop]);
+        }
     }
 
     #[test]
