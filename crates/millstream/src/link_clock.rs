@@ -74,9 +74,10 @@ impl LinkClock {
     /// Starts a transmission on the free link.
     #[inline]
     pub(crate) fn send(&mut self, at_ns: u64, bytes: u32) {
-        self.current_ns = self.link.transmission_ns(bytes);
-        self.busy_ns = self.busy_ns.saturating_add(self.current_ns);
-        self.free_ns = at_ns.saturating_add(self.current_ns);
+        self.free_ns = at_ns.saturating_add(self.link.transmission_ns(bytes));
+        // Ends with time at the latest: a longer one would reduce the idle time.
+        self.current_ns = self.free_ns - at_ns;
+        self.busy_ns += self.current_ns;
         self.number += 1;
     }
 
@@ -155,6 +156,18 @@ mod tests {
         assert_eq!((at(&a, &link, 130), at(&b, &link, 130)), (110, 30));
         assert_eq!((at(&a, &link, 170), at(&b, &link, 170)), (120, 70));
         assert!(b.idle_since_service(at(&b, &link, 161)) && !b.idle_since_service(60));
+    }
+
+    #[test]
+    fn transmissions_end_at_the_last_instant() {
+        let mut link = LinkClock::new(Link::new(8_000_000_000, 0));
+        let mut class = ClassClock::default();
+        for at_ns in [u64::MAX - 50, u64::MAX, u64::MAX] {
+            link.send(at_ns, 100);
+            class.serve(&link, link.idle_ns(at_ns));
+            assert_eq!(link.idle_ns(u64::MAX), u64::MAX - 50);
+            assert_eq!(class.at(&link, u64::MAX, u64::MAX - 50), u64::MAX);
+        }
     }
 
     #[test]
