@@ -14,9 +14,9 @@
 # make test-dist  installs it in fresh roots of two Debian releases and runs it; as root
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
 # make soak     advisories, all documentation, ThreadSanitizer, the systemd units, all Pythons,
-#               Prometheus, the qdisc in a Linux kernel, the pages in Chromium, a part of the
-#               mutants, two hours of the router, every player with every codec, a minute of
-#               three players, then `make fuzz` (as root)
+#               Prometheus, the qdisc in a Linux kernel, the pages in Chromium, random lives of
+#               the engine, a part of the mutants, two hours of the router, every player with
+#               every codec, a minute of three players, then `make fuzz` (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route, five seeds each;
 #               hours, or nothing for designs whose netlist is unchanged
 # make rtl-full all hardware configurations and proofs; compares ten million decisions with the
@@ -82,6 +82,7 @@ soak:
 			--include-ignored promises fabric_bounds; \
 		scripts/promises.py; \
 		MILLSTREAM_SCALE=30 cargo test --quiet --release -p millstream --test engine; \
+		MILLSTREAM_LIVES=20000 cargo test --quiet -p millstream --test engine random_lives_of; \
 		PROPTEST_CASES=20000 cargo test --quiet --release -p millstream --lib bounds; \
 		MILLSTREAM_CASES=30000 cargo test --quiet --release -p millstream-bpf --test equal; \
 		cargo test --quiet --release -p millstream-papers --test check -- --ignored; \

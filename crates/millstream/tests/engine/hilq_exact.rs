@@ -2,22 +2,9 @@
 //! ties, closed gates, and time near its end.
 
 use crate::support::duel::{Choose, duel};
-use crate::support::scaled;
+use crate::support::{Random, scaled};
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{Contract, Packet, StreamId};
-
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Choose for Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 #[test]
 fn random_lives_equal_those_of_a_scan() {

@@ -15,6 +15,7 @@ mod golden;
 mod hilq;
 mod hilq_exact;
 mod laws;
+mod lives;
 mod managed;
 mod many_streams;
 mod minbw;

@@ -3,6 +3,7 @@
 pub mod duel;
 pub mod fair;
 
+use duel::Choose;
 use millstream::catalogue::{DisciplineRow, DwcsOrder, DynScheduler, Options, StructureName};
 use millstream::{
     Contract, Departure, DwcsOptions, Late, Link, Observer, Packet, Rules, StreamId, Window,
@@ -18,6 +19,19 @@ use proptest::prelude::*;
 pub fn scaled(cases: u32) -> u32 {
     let scale = std::env::var("MILLSTREAM_SCALE");
     cases.saturating_mul(scale.map_or(1, |scale| scale.parse().expect("a number")))
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+pub struct Random(pub u64);
+
+impl Choose for Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
 }
 
 /// Collects events in the reference's representation.
