@@ -3,12 +3,12 @@
 #
 # uv installs them in a tenth of pip's processor time. It does not read pip's settings, so pip
 # installs them where these name an index, and where uv fails.
-uv_version=0.13.9
+uv=uv==0.13.9
 
 # python_environment FOLDER [PYTHON]: creates an empty virtual environment. As root, installs a
 # missing python3-venv by apt.
 python_environment() {
-    local python=${2:-python3} pip=$target/pip
+    local python=${2:-python3} tools=$target/$uv
     if ! "$python" -c 'import ensurepip' 2>/dev/null; then
         if [[ $(id -u) != 0 ]]; then
             echo "error: $python has no venv; ask an administrator for the package python3-venv" >&2
@@ -18,9 +18,9 @@ python_environment() {
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
             python3-venv >/dev/null
     fi
-    if [[ ! -x $pip/bin/uv ]]; then
-        "$python" -m venv "$pip"
-        "$pip/bin/pip" install --quiet --no-compile --disable-pip-version-check "uv==$uv_version"
+    if [[ ! -x $tools/bin/uv ]]; then
+        "$python" -m venv "$tools"
+        "$tools/bin/pip" install --quiet --no-compile --disable-pip-version-check "$uv"
     fi
     "$python" -m venv --without-pip "$1"
 }
@@ -28,11 +28,12 @@ python_environment() {
 # python_packages FOLDER ARGUMENT...: installs packages into the environment, as `pip install
 # ARGUMENT...` does. Modules are compiled when they are first imported.
 python_packages() {
-    local python=$1/bin/python pip=$target/pip/bin
+    local python=$1/bin/python tools=$target/$uv
     shift
-    if ! "$pip/pip" config list | grep -q 'index-url' &&
-        UV_CACHE_DIR=$target/pip/cache "$pip/uv" pip install --quiet --python "$python" "$@"; then
+    if ! "$tools/bin/pip" config list | grep -q 'index-url' &&
+        UV_CACHE_DIR=$tools/cache "$tools/bin/uv" pip install --quiet --python "$python" "$@"; then
         return
     fi
-    "$pip/pip" --python "$python" install --quiet --no-compile --disable-pip-version-check "$@"
+    "$tools/bin/pip" --python "$python" install --quiet --no-compile --disable-pip-version-check \
+        "$@"
 }
