@@ -101,8 +101,7 @@ pub(crate) fn run(parts: Inputs) -> io::Result<()> {
 fn run_by<S: Select<Stamp = ()>>(parts: Inputs, selector: fn() -> S) -> io::Result<()> {
     let Inputs { store, region, resources, compiler, media_files, mut waker } = parts;
     waker.set_nonblocking(true)?;
-    let mut network =
-        Network::new(resources.rtp.try_clone()?, resources.rtcp.try_clone()?, region)?;
+    let mut network = network(&resources)?;
     let mut dispatch = Dispatch::new(store, region, selector(), Instructions::default(), now_ns());
     if let Some((table, compiler)) = region.instruction_table().zip(compiler) {
         dispatch.filter = Instructions::open(table, compiler);
@@ -126,6 +125,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Inputs, selector: fn() -> S) -> io::Resu
         if std::mem::take(&mut network.ordered) {
             wake(&mut waker);
         }
+        network.wake_media_thread();
         let sleep_ns = next_ns.saturating_sub(after_ns).min(MAX_SLEEP_NS);
         if sleep_ns == 0 {
             continue;
@@ -183,6 +183,11 @@ fn run_by<S: Select<Stamp = ()>>(parts: Inputs, selector: fn() -> S) -> io::Resu
         }
     }
     Ok(())
+}
+
+fn network(resources: &SharedResources) -> io::Result<Network> {
+    let (rtp, rtcp) = (resources.rtp.try_clone()?, resources.rtcp.try_clone()?);
+    Network::new(rtp, rtcp, resources.media_thread.try_clone()?, resources.region)
 }
 
 /// Records which clients sent RTCP.

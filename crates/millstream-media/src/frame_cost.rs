@@ -23,6 +23,7 @@ use crate::shared_memory::instruction_table::NewInstruction;
 use crate::shared_memory::region::{
     GlobalField, Region, RequestedState, SessionField, link_fields,
 };
+use crate::wake_socket::event_counter;
 
 /// The work after a frame was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub fn frame(
     let sink = sink.local_addr()?;
     let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
     let [rtp, rtcp] = sockets;
-    let mut network = Network::new(rtp, rtcp, region)?;
+    let mut network = Network::new(rtp, rtcp, event_counter()?, region)?;
     let mut discarding = DiscardingSender { written: part == Part::Packets, buffer: Vec::new() };
     let mut step = |now_ns| match part {
         Part::Kernel => dispatch.step(now_ns, &mut network),

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::cluster::{ClusterContext, ClusterMoves};
+use crate::data_plane::placement::RealTimeClass;
 use crate::files::library::{Library, stream_names};
 use crate::hls::{self, Hls};
 use crate::hooks::observer::Observer;
@@ -52,18 +53,16 @@ use read_ahead::ReadAhead;
 use supervisor::{Prepared, Supervisor};
 
 const RTSP: Token = Token(0);
-/// Other threads: they request pages, or have parts of HLS.
+/// Other threads: they request pages, or have parts of HLS or signals of WebRTC clients.
 const THREADS: Token = Token(1);
 const DATA_PLANE: Token = Token(2);
 const RTSPS: Token = Token(3);
 const CLUSTER: Token = Token(4);
 const PRODUCER: Token = Token(5);
 const WEBRTC_HTTP: Token = Token(6);
-/// The UDP socket of WebRTC clients.
-pub(crate) const WEBRTC: Token = Token(7);
-const RTMP: Token = Token(8);
-const HLS: Token = Token(9);
-const FIRST_CONNECTION: usize = 10;
+const RTMP: Token = Token(7);
+const HLS: Token = Token(8);
+const FIRST_CONNECTION: usize = 9;
 
 /// The interval between checks for timeouts.
 const TICK: Duration = Duration::from_millis(100);
@@ -191,7 +190,7 @@ impl MediaServer {
         let http_address = http.as_ref().map(|listener| listener.address);
         let sessions = media.sessions as usize;
         let webrtc = listeners.webrtc.as_ref().map(|listener| listener.address);
-        let peers = webrtc.map(|address| Peers::open(address, sessions, registry)).transpose()?;
+        let mut peers = webrtc.map(|address| Peers::open(address, sessions)).transpose()?;
         let prepared = Prepared::open(&library, scenario)?;
         let (found, region) = (prepared.is_running(), prepared.resources.region);
         let rtsp = listeners.rtsp.address;
@@ -202,7 +201,16 @@ impl MediaServer {
         let srt = transport.srt_commands(&library.live, &scenario.folder)?;
         let hooks = Hooks::start(&media.hooks, &on_demand, &srt, rtsp.port())
             .map_err(|error| failed("the process that runs hooks", &error))?;
+        let waker = Waker::new(registry, THREADS).map(Arc::new);
+        let waker = waker.map_err(|error| failed("wake-ups by other threads", &error))?;
+        // Afterwards this process may not take the class; new threads inherit it.
+        let class = peers.as_ref().and_then(|_| RealTimeClass::take(media.placement));
         confine();
+        if let Some(peers) = &mut peers {
+            let started = peers.start(&prepared.resources, Arc::clone(&waker));
+            started.map_err(|error| failed("the media thread of WebRTC", &error))?;
+        }
+        drop(class);
         let data_plane = Supervisor::start(prepared, media.placement, registry)?;
         let resources = data_plane.resources();
         let read_ahead = ReadAhead::open(resources, media.frame_path, registry)?;
@@ -212,8 +220,6 @@ impl MediaServer {
         let server_ports = ports().map_err(|error| failed("a port", &error))?;
         listeners.register(registry).map_err(|error| failed("a port", &error))?;
         let streams = stream_names(scenario).into_iter().map(str::to_owned).collect();
-        let waker = Waker::new(registry, THREADS).map(Arc::new);
-        let waker = waker.map_err(|error| failed("wake-ups by other threads", &error))?;
         let pages = |listener: Listener| {
             let waker = Arc::clone(&waker);
             let recordings = recorder.as_ref().map(|recorder| recorder.directory().clone());
@@ -387,7 +393,6 @@ impl MediaServer {
             }
             let pause = self.run_cluster_tasks();
             let pause = self.connections.poll_slow(self.sessions.region, pause);
-            let pause = self.poll_peers(pause);
             let unfinished = self.connections.has_unfinished() || self.live.has_unfinished();
             let pause = if unfinished { Duration::ZERO } else { pause };
             match self.poll.poll(&mut events, Some(pause)) {
@@ -398,6 +403,7 @@ impl MediaServer {
             for event in &events {
                 self.handle(event.token())?;
             }
+            self.apply_peer_signals()?;
             self.live.receive_unfinished();
             self.live.wake_if_released(self.data_plane.waker());
             for place in self.connections.take_unfinished() {
@@ -449,12 +455,6 @@ impl MediaServer {
             PRODUCER => {
                 let resources = self.data_plane.resources();
                 self.read_ahead.handle_producer_event(resources, self.poll.registry())?;
-            }
-            WEBRTC => {
-                if let Some(peers) = &mut self.peers {
-                    peers.receive();
-                }
-                self.apply_peer_events();
             }
             // `run_cluster_tasks` reads the socket in every iteration.
             CLUSTER => {}
@@ -517,6 +517,9 @@ impl MediaServer {
             return Ok(());
         }
         self.connections.discard_pending_frames();
+        if let Some(peers) = &self.peers {
+            peers.discard_outcomes();
+        }
         self.data_plane.restart(self.poll.registry())
     }
 
@@ -525,25 +528,15 @@ impl MediaServer {
             library: &self.library,
             read_ahead: &mut self.read_ahead,
             live: &mut self.live.publishing,
-            peers: &mut self.peers,
         };
         self.connections.forward_frames(&mut self.sessions, &mut sources);
-        self.apply_peer_events();
     }
 
-    /// Polls the WebRTC clients. Returns the time until the next poll, at most `pause`.
-    fn poll_peers(&mut self, pause: Duration) -> Duration {
-        let Some(peers) = &mut self.peers else { return pause };
-        let pause = peers.poll(pause);
-        self.apply_peer_events();
-        pause
-    }
-
-    fn apply_peer_events(&mut self) {
-        if let Some(peers) = &mut self.peers {
-            let (sessions, live) = (&mut self.sessions, &mut self.live.publishing);
-            peers.apply(sessions, live, self.data_plane.waker(), now_ns());
-        }
+    /// Applies what the media thread has signalled.
+    fn apply_peer_signals(&mut self) -> Result<(), MediaError> {
+        let Some(peers) = &mut self.peers else { return Ok(()) };
+        let (sessions, live) = (&mut self.sessions, &mut self.live.publishing);
+        peers.apply(sessions, live, self.data_plane.waker(), now_ns())
     }
 
     /// Ends connections, sessions and publications that have timed out.

@@ -2,15 +2,14 @@
 //! (RFC 9725).
 //!
 //! ```text
-//! browser ── HTTP: offer ──> handler: limits, admission ──> peers: one `Rtc` of str0m each
-//!         <── answer ───────────┘                             │ ICE, DTLS, SRTP, NACK, TWCC
-//! browser <── SRTP, RTCP ── UDP ──────────────────────────────┘
-//! data plane ── orders ──> server::handover ── packets ──> peers
+//! browser ── HTTP: offer ──> handler: limits, admission ──> peers: identities, signals
+//!         <── answer ───────────┘                             │ an `Rtc` of str0m
+//! browser <── SRTP, RTCP ── UDP ── media thread: ICE, DTLS, SRTP, NACK, TWCC
+//! data plane ── orders ─────────────┘
 //! ```
-//! A viewer is a client like those over RTSP: it has rows, reservations and a window. Its frames
-//! take the path of interleaved clients; instead of a connection, a peer sends them. Session
-//! control encrypts, so a peer ends with its server. A publisher's packets enter the ingest of live
-//! streams.
+//! A viewer is a client like those over RTSP: it has rows, reservations and a window. The media
+//! thread sends its frames, in the class of the data plane. The keys are the server's, so a peer
+//! ends with its server. A publisher's packets enter the ingest of live streams.
 //!
 //! Library: str0m, which has no socket, clock or thread. Without the cargo feature `webrtc`, a
 //! stand-in rejects the key `webrtc`.

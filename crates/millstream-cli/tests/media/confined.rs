@@ -20,7 +20,8 @@ fn field(status: &str, name: &str) -> String {
     line.unwrap_or_else(|| panic!("no {name}: {status}")).trim().to_owned()
 }
 
-fn own(name: &str) -> u64 {
+/// Returns capabilities of this process.
+pub(crate) fn own(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     u64::from_str_radix(&field(&status, name), 16).unwrap()
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod browser;
 mod codecs;
+mod media_thread;
 mod on_demand;
 mod paths;
 pub(crate) mod viewer;

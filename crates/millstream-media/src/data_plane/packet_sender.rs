@@ -1,4 +1,5 @@
-//! The packet sender: sends frames as datagrams, or orders the host to send them over RTSP.
+//! The packet sender: sends frames as datagrams, or orders the host to send them over RTSP or by
+//! WebRTC.
 //!
 //! Due packets of one length go to the kernel in one call (UDP segmentation offload); the last of
 //! them may be shorter. The kernel gathers the headers from a local buffer and the payload directly
@@ -8,6 +9,7 @@ use millstream_sync::clock::system::{now_ns, ntp_at};
 use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
 use rtp_types::RtpPacketBuilder;
 use socket2::{MsgHdr, SockAddr, SockRef};
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -18,6 +20,7 @@ use crate::scheduler::client::{Client, ReportTime};
 use crate::scheduler::dispatch::{PacketSender, Sending};
 use crate::shared_memory::region::{GlobalField, Region, SessionField};
 use crate::shared_memory::store::PacketRecord;
+use crate::wake_socket::signal;
 
 /// The largest number of bytes per call: the limit of a UDP datagram.
 const MAX_CALL_BYTES: usize = 65_507;
@@ -44,23 +47,60 @@ pub(crate) struct Network {
     region: Region,
     /// Whether one call may send several packets.
     segments: bool,
-    /// Whether there are new orders that the host must be woken for.
+    /// The event counter of the media thread.
+    media_thread: File,
+    /// Whether there are new orders that session control must be woken for.
     pub(crate) ordered: bool,
+    /// Whether there are new orders that the media thread must be woken for.
+    ordered_webrtc: bool,
 }
 
 impl Network {
-    /// Creates a packet sender on two sockets.
+    /// Creates a packet sender on two sockets and the event counter of the media thread.
     ///
     /// # Errors
     /// Fails if a socket's blocking mode cannot be set.
-    pub(crate) fn new(rtp: UdpSocket, rtcp: UdpSocket, region: Region) -> io::Result<Self> {
+    pub(crate) fn new(
+        rtp: UdpSocket,
+        rtcp: UdpSocket,
+        media_thread: File,
+        region: Region,
+    ) -> io::Result<Self> {
         // Blocking mode: a full socket buffer delays dispatch as a slower link does, because a
         // frame that was begun is sent whole.
         rtp.set_nonblocking(false)?;
         rtcp.set_nonblocking(true)?;
         // Requests a buffer for a burst; a smaller buffer only costs more calls.
         let _ = SockRef::from(&rtp).set_send_buffer_size(4 << 20);
-        Ok(Self { rtp, rtcp, region, segments: true, ordered: false })
+        Ok(Self {
+            rtp,
+            rtcp,
+            region,
+            segments: true,
+            media_thread,
+            ordered: false,
+            ordered_webrtc: false,
+        })
+    }
+
+    /// Wakes the media thread if it has new orders.
+    pub(crate) fn wake_media_thread(&mut self) {
+        if std::mem::take(&mut self.ordered_webrtc) {
+            signal(&self.media_thread);
+        }
+    }
+
+    /// Appends an order for a client without UDP ports. Returns `false` if the ring is full.
+    fn order(&mut self, client: &Client, [frame, sequence, at_ns]: [u64; 3]) -> bool {
+        let (ring, ordered) = if client.row.is_webrtc() {
+            (self.region.webrtc_orders(), &mut self.ordered_webrtc)
+        } else {
+            (self.region.orders(), &mut self.ordered)
+        };
+        *ordered = true;
+        let pushed = ring.push([client.host_key(), frame, sequence, at_ns]);
+        self.region.add(GlobalField::SendErrors, u64::from(!pushed));
+        pushed
     }
 
     /// Returns the RTCP socket, on which clients' reports arrive.
@@ -179,11 +219,7 @@ impl PacketSender for Network {
                 return true;
             }
             let frame = of.client.stream_number(&of.frame);
-            let order = [of.client.host_key(), frame, of.sequence, of.frame.deadline_ns];
-            let ordered = self.region.orders().push(order);
-            self.region.add(GlobalField::SendErrors, u64::from(!ordered));
-            self.ordered = true;
-            return ordered;
+            return self.order(of.client, [frame, of.sequence, of.frame.deadline_ns]);
         };
         let all = of.packets.records;
         let end = all.len().min(first + packets);
@@ -199,10 +235,7 @@ impl PacketSender for Network {
     fn report(&mut self, client: &Client, at: ReportTime, bye: bool) {
         let Some((_, destination)) = client.row.destinations() else {
             let what = u64::from(bye) << 32 | u64::from(at.rtp_time);
-            if !self.region.orders().push([client.host_key(), REPORT, what, at.at_ns]) {
-                self.region.add(GlobalField::SendErrors, 1);
-            }
-            self.ordered = true;
+            self.order(client, [REPORT, what, at.at_ns]);
             return;
         };
         let mut packet = [0; 256];

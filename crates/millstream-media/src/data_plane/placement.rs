@@ -63,6 +63,8 @@ pub(crate) struct SharedResources {
     pub(crate) media_files: Vec<File>,
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
+    /// The event counter that wakes the media thread, which sends by WebRTC.
+    pub(crate) media_thread: File,
     /// The listener on which a restarted server requests these resources.
     ///
     /// The data plane has it, too.
@@ -80,6 +82,7 @@ impl SharedResources {
             media_files: self.media_files.iter().map(File::try_clone).collect::<io::Result<_>>()?,
             rtp: self.rtp.try_clone()?,
             rtcp: self.rtcp.try_clone()?,
+            media_thread: self.media_thread.try_clone()?,
             listener: self.listener.as_ref().map(UnixListener::try_clone).transpose()?,
         })
     }
@@ -94,6 +97,7 @@ impl SharedResources {
         let (store, region_file) = (File::from(next()?), File::from(next()?));
         let (live, frame_cache) = (File::from(next()?), File::from(next()?));
         let (rtp, rtcp) = (next()?.into(), next()?.into());
+        let media_thread = next()?.into();
         let region = Region::open(&region_file)?;
         let listener = given.next().map(UnixListener::from);
         let media_files = receive_media_files(from)?;
@@ -107,6 +111,7 @@ impl SharedResources {
                 media_files,
                 rtp,
                 rtcp,
+                media_thread,
                 listener,
             },
             core,
@@ -267,6 +272,7 @@ fn send_resources(to: &UnixStream, shared: &SharedResources, core: Option<u16>) 
         shared.frame_cache.as_fd(),
         shared.rtp.as_fd(),
         shared.rtcp.as_fd(),
+        shared.media_thread.as_fd(),
     ];
     given.extend(shared.listener.as_ref().map(AsFd::as_fd));
     send(to, &given, core.unwrap_or(NO_CORE))?;
@@ -406,11 +412,42 @@ pub(crate) fn pin(core: usize) -> io::Result<()> {
 }
 
 /// Sets SCHED_FIFO at its lowest priority, which is above every ordinary process.
-#[allow(unsafe_code)]
 fn real_time() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 1 };
+    set_scheduler(libc::SCHED_FIFO, 1)
+}
+
+/// The class of the data plane on a thread that gives it to the threads that it starts; dropped, the
+/// thread is ordinary again.
+pub(crate) struct RealTimeClass(());
+
+impl RealTimeClass {
+    /// Takes the class if the data plane has a process of its own and the system permits it.
+    pub(crate) fn take(placement: Placement) -> Option<Self> {
+        if placement == Placement::Host {
+            return None;
+        }
+        match real_time() {
+            Ok(()) => Some(Self(())),
+            Err(error) => {
+                eprintln!("media thread: no real-time priority: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for RealTimeClass {
+    fn drop(&mut self) {
+        // A thread may always leave the class.
+        let _ = set_scheduler(libc::SCHED_OTHER, 0);
+    }
+}
+
+#[allow(unsafe_code)]
+fn set_scheduler(policy: libc::c_int, sched_priority: libc::c_int) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority };
     // SAFETY: the call reads `parameters` and nothing else; 0 is this thread.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } {
+    match unsafe { libc::sched_setscheduler(0, policy, &parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -1,6 +1,5 @@
 //! A server for browsers, without a network.
 
-use mio::Poll;
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,9 +11,8 @@ use crate::webrtc::peers::Peers;
 thread_local! {
     /// The peers of this thread: targets run concurrently.
     static PEERS: RefCell<Peers> = {
-        let poll = Poll::new().expect("a poller");
         let address = (Ipv4Addr::LOCALHOST, 0).into();
-        RefCell::new(Peers::open(address, 4, poll.registry()).expect("a UDP port"))
+        RefCell::new(Peers::open(address, 4).expect("a UDP port"))
     };
 }
 

@@ -362,6 +362,7 @@ impl Sessions {
         if let Transport::Udp(rtp, rtcp) = transport {
             row.set_address(peer, rtp, rtcp);
         }
+        row.set(SessionField::IsWebRtc, matches!(transport, Transport::WebRtc(_)).into());
         row.set(SessionField::Id, id);
         if let Some(first) = first {
             self.join(first, number);

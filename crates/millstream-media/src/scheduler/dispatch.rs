@@ -127,6 +127,7 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
         let optional = Lane::new(Selector::new(EqualLoss, Heap::default()));
         region.notices().clear();
         region.outcomes().clear();
+        region.webrtc_outcomes().clear();
         region.set(GlobalField::CheckAllRows, 1);
         Self {
             followers: Followers::new(&store.rings, sessions),
@@ -201,7 +202,9 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
 
     /// Counts the outcomes that the host reported for forwarded frames.
     fn apply_outcomes(&mut self) {
-        while let Some([key, frame, sent_ns, _]) = self.region.outcomes().pop() {
+        let rings = [self.region.outcomes(), self.region.webrtc_outcomes()];
+        let outcomes = rings.iter().flat_map(|ring| std::iter::from_fn(move || ring.pop()));
+        for [key, frame, sent_ns, _] in outcomes {
             let slot = self.sessions.get(low_u32(key) as usize).copied().flatten();
             let client = slot.map(|slot| &mut self.clients[slot]);
             if let Some(client) = client.filter(|client| client.host_key() == key) {

@@ -259,7 +259,6 @@ impl ConnectionTable {
         for connection in self.places.iter_mut().flatten() {
             connection.transit().clear();
         }
-        self.handover.clear();
     }
 }
 

@@ -1,8 +1,7 @@
-//! Handover of frames for interleaved and WebRTC clients: from the data plane to their connections
-//! or peers, and the outcomes back.
+//! Handover of frames for interleaved clients: from the data plane to their connections, and the
+//! outcomes back.
 
 use millstream_sync::clock::system::now_ns;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::read_ahead::ReadAhead;
@@ -18,7 +17,6 @@ use crate::scheduler::client::{Client, Descriptor, ReportTime};
 use crate::scheduler::dispatch::Sending;
 use crate::shared_memory::region::{Region, SessionField};
 use crate::shared_memory::store::{FrameRecord, Packets};
-use crate::webrtc::peers::Peers;
 
 /// The interval between polls of connections that are behind; each poll is one system call.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -28,8 +26,6 @@ pub(super) struct FrameSources<'a> {
     pub(super) library: &'a Library,
     pub(super) read_ahead: &'a mut ReadAhead,
     pub(super) live: &'a mut Publishing,
-    /// The WebRTC clients.
-    pub(super) peers: &'a mut Option<Peers>,
 }
 
 impl FrameSources<'_> {
@@ -54,9 +50,6 @@ impl FrameSources<'_> {
 pub(super) struct Handover {
     /// The places of the connections of slow clients.
     slow: Vec<usize>,
-    /// The outcomes of frames of WebRTC clients that found the ring full; the data plane bounds the
-    /// number of frames without an outcome.
-    waiting: VecDeque<[u64; 4]>,
 }
 
 impl Handover {
@@ -76,16 +69,7 @@ impl Handover {
             if row.get(SessionField::Ssrc) != session_key >> 32 {
                 continue;
             }
-            let (rtp, rtcp) = match transport {
-                Transport::Interleaved(rtp, rtcp) => (rtp, rtcp),
-                Transport::WebRtc(peer) => {
-                    let client = Client::new(number, title, from.library.store.media()[title], row);
-                    let order = [session_key, frame, sequence, deadline_ns];
-                    self.send_to_peer(order, &client, peer, from);
-                    continue;
-                }
-                Transport::Udp(..) | Transport::Rtmp | Transport::MpegTs => continue,
-            };
+            let Transport::Interleaved(rtp, rtcp) = transport else { continue };
             let Some(Some(connection)) = places.get_mut(place) else { continue };
             let client = Client::new(number, title, from.library.store.media()[title], row);
             let now_ns = now_ns();
@@ -121,51 +105,6 @@ impl Handover {
             }
             self.report(connection, place, sessions.region);
         }
-        self.deliver(sessions.region);
-    }
-
-    /// Executes an order of the data plane for the WebRTC client of a peer.
-    ///
-    /// A frame counts as sent once its packets are encrypted and given to the kernel.
-    fn send_to_peer(
-        &mut self,
-        [session_key, frame, sequence, at_ns]: [u64; 4],
-        client: &Client,
-        peer: usize,
-        from: &mut FrameSources<'_>,
-    ) {
-        if frame == REPORT {
-            let at = ReportTime { rtp_time: low_u32(sequence), at_ns };
-            if let Some(peers) = from.peers {
-                peers.report(peer, client.session, at, sequence >> 32 != 0);
-            }
-            return;
-        }
-        let descriptor = Descriptor::numbered(frame);
-        // Taken out, so that the frame's bytes may be borrowed.
-        let mut peers = from.peers.take();
-        let sent = from.frame(client, &descriptor).is_some_and(|(record, packets)| {
-            let rtp_time = client.rtp_time(&descriptor, &record);
-            let sending = Sending { client, frame: descriptor, packets, rtp_time, sequence };
-            peers.as_mut().is_some_and(|peers| peers.send(peer, &sending))
-        });
-        *from.peers = peers;
-        let sent_ns = if sent { now_ns().max(1) } else { 0 };
-        self.waiting.push_back([session_key, frame, sent_ns, 0]);
-    }
-
-    /// Delivers the outcomes of WebRTC clients' frames.
-    fn deliver(&mut self, region: Region) {
-        while let Some(outcome) = self.waiting.front()
-            && region.outcomes().push(*outcome)
-        {
-            self.waiting.pop_front();
-        }
-    }
-
-    /// Discards the outcomes that are not delivered.
-    pub(super) fn clear(&mut self) {
-        self.waiting.clear();
     }
 
     /// Reports a connection's frame outcomes to the data plane, and polls the connection from then

@@ -17,7 +17,7 @@ use crate::shared_memory::frame_cache;
 use crate::shared_memory::live_frames;
 use crate::shared_memory::region::{GlobalField, Region, link_fields};
 use crate::shared_memory::store::Store;
-use crate::wake_socket::{drain, wake};
+use crate::wake_socket::{drain, event_counter, wake};
 
 /// A data plane before its supervision: its resources, and the running one if an earlier server
 /// left it.
@@ -224,6 +224,7 @@ fn new_resources(library: &Library, scenario: &Scenario) -> Result<SharedResourc
         region,
         rtp,
         rtcp,
+        media_thread: event_counter().map_err(|error| failed("an event counter", &error))?,
         listener: media.socket.as_deref().map(listen).transpose()?,
     })
 }

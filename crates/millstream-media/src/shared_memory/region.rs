@@ -3,6 +3,9 @@
 //! ```text
 //! settings | notices, outcomes: host to NI | orders: NI to host | one row per session | …
 //! ```
+//! Orders and outcomes have two pairs of rings: those of the host's session control, and those of
+//! its media thread, which sends by WebRTC.
+//!
 //! A session's row holds the state that the host requests and the state that the data plane has
 //! reached, with its file position and counters. A notice only names a row to check, so a lost
 //! notice only costs time. The rows hold everything that a replacement of a dead data plane needs.
@@ -24,7 +27,7 @@ use zerocopy::FromBytes;
 
 use crate::shared_memory::instruction_table::InstructionTable;
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e0a;
+const MAGIC: u64 = 0x4d53_5452_4541_4e0b;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const OUTCOMES: usize = 1024;
@@ -32,7 +35,7 @@ const OUTCOMES: usize = 1024;
 pub(crate) const ROW: usize = 96;
 /// The index of the first row's first word.
 pub(crate) const FIRST_ROW: usize =
-    SETTINGS + ring::words(NOTICES) + ring::words(ORDERS) + ring::words(OUTCOMES);
+    SETTINGS + ring::words(NOTICES) + 2 * (ring::words(ORDERS) + ring::words(OUTCOMES));
 
 /// The words that belong to no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +167,8 @@ pub(crate) enum SessionField {
     PathBps,
     /// The number of the client's requests for a key frame, written by the host.
     KeyFramesWanted,
+    /// 1: the client is a WebRTC viewer, written by the host.
+    IsWebRtc,
 }
 
 /// The number of buckets of [`SessionField::Lateness`]; the last one holds all larger values.
@@ -172,7 +177,7 @@ const _: () = assert!(SessionField::Lateness as usize + LATENESS <= SessionField
 const _: () = assert!(SessionField::Blocks as usize + 2 <= SessionField::Epoch as usize);
 const _: () = assert!(SessionField::Filtered as usize + 3 <= SessionField::Unread as usize);
 const _: () = assert!(SessionField::Unread as usize + 3 <= SessionField::LatenessSumNs as usize);
-const _: () = assert!((SessionField::KeyFramesWanted as usize) < ROW);
+const _: () = assert!((SessionField::IsWebRtc as usize) < ROW);
 
 /// The state that the host requests for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,6 +342,22 @@ impl Region {
         Ring::new(&self.words[before..][..ring::words(OUTCOMES)])
     }
 
+    /// Returns the ring of frames that the media thread must send to WebRTC viewers.
+    ///
+    /// Messages are those of [`orders`](Self::orders).
+    pub(crate) fn webrtc_orders(&self) -> Ring {
+        let before = FIRST_ROW - ring::words(ORDERS) - ring::words(OUTCOMES);
+        Ring::new(&self.words[before..][..ring::words(ORDERS)])
+    }
+
+    /// Returns the ring of the outcomes of [`webrtc_orders`](Self::webrtc_orders).
+    ///
+    /// Messages are those of [`outcomes`](Self::outcomes).
+    pub(crate) fn webrtc_outcomes(&self) -> Ring {
+        let before = FIRST_ROW - ring::words(OUTCOMES);
+        Ring::new(&self.words[before..][..ring::words(OUTCOMES)])
+    }
+
     /// Returns the number of rows.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions
@@ -478,6 +499,11 @@ impl Row {
         self.get(SessionField::Ports) >> 16 & 0xffff == 0
     }
 
+    /// Returns whether the media thread sends the client's frames, by WebRTC.
+    pub(crate) fn is_webrtc(&self) -> bool {
+        self.get(SessionField::IsWebRtc) != 0
+    }
+
     /// Returns the number of frames that were sent, dropped, lost or filtered.
     ///
     /// Those are all released frames that do not wait.
@@ -528,6 +554,22 @@ mod tests {
         assert!(here.notices().push([7, 0, 0, 0]));
         assert_eq!(there.notices().pop(), Some([7, 0, 0, 0]));
         assert_eq!(there.orders().pop(), None);
+        // No ring has words of another one, or of a row.
+        here.session(0).set(SessionField::RequestedState, 1);
+        let rings = |region: Region| {
+            [region.orders(), region.outcomes(), region.webrtc_orders(), region.webrtc_outcomes()]
+        };
+        for (number, ring) in (1..).zip(rings(here)) {
+            while ring.push([number; 4]) {}
+        }
+        for (number, ring) in (1..).zip(rings(there)) {
+            let messages = std::iter::from_fn(|| ring.pop());
+            assert_eq!(messages.filter(|message| *message == [number; 4]).count(), 1024);
+        }
+        assert_eq!(there.session(0).requested_state(), RequestedState::Play);
+        here.session(0).set(SessionField::IsWebRtc, 1);
+        assert_eq!([0, 1].map(|at| there.session(at).is_webrtc()), [true, false]);
+        here.session(0).clear();
         there.session(0).add_at(SessionField::Sent, 2, 5);
         there.session(0).add(SessionField::Lost, 2);
         there.session(0).add(SessionField::Violations, 9);

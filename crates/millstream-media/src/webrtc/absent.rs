@@ -1,17 +1,17 @@
 //! The stand-in for peers in a build without the feature `webrtc`.
 
-use mio::Registry;
+use mio::Waker;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::offer::Names;
 use super::{Identity, Media, OfferError};
 use crate::MediaError;
+use crate::data_plane::placement::SharedResources;
 use crate::live::publishing::Publishing;
 use crate::pages::status::WebRtcStatus;
 use crate::rtsp::session::Sessions;
-use crate::scheduler::client::ReportTime;
-use crate::scheduler::dispatch::Sending;
 use crate::wake_socket::AsWakeSocket;
 
 /// No peers.
@@ -24,7 +24,7 @@ pub(crate) enum Negotiated {}
 
 impl Peers {
     /// Fails: this build has no WebRTC.
-    pub(crate) fn open(_: SocketAddr, _: usize, _: &Registry) -> Result<Self, MediaError> {
+    pub(crate) fn open(_: SocketAddr, _: usize) -> Result<Self, MediaError> {
         Err(MediaError::new("`webrtc` in [media]: this build has no WebRTC")
             .help("build with the cargo feature `webrtc`, or remove the key"))
     }
@@ -63,19 +63,11 @@ impl Peers {
         match *self {}
     }
 
-    pub(crate) fn receive(&mut self) {
+    pub(crate) fn start(&mut self, _: &SharedResources, _: Arc<Waker>) -> io::Result<()> {
         match *self {}
     }
 
-    pub(crate) fn poll(&mut self, _: Duration) -> Duration {
-        match *self {}
-    }
-
-    pub(crate) fn send(&mut self, _: usize, _: &Sending<'_>) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn report(&mut self, _: usize, _: usize, _: ReportTime, _: bool) {
+    pub(crate) fn discard_outcomes(&self) {
         match *self {}
     }
 
@@ -85,7 +77,7 @@ impl Peers {
         _: &mut Publishing,
         _: &impl AsWakeSocket,
         _: u64,
-    ) {
+    ) -> Result<(), MediaError> {
         match *self {}
     }
 

@@ -1,42 +1,39 @@
-//! The peers: one `Rtc` of str0m for each WebRTC client, and the UDP socket that they share.
+//! The WebRTC clients in session control: identities, limits, and what their peers signal.
 //!
-//! str0m does ICE (lite), DTLS, SRTP, retransmissions and feedback. It has no pacer here: the data
-//! plane has paced a frame before it arrives. Its estimate of the path and requests for key frames
-//! go to the client's rows, where the data plane reads them.
-//!
-//! An `Rtc` may change only once between drains of its output, so every change ends in
-//! [`Peers::drive`].
+//! The media thread ([`media_thread`]) has the socket and the `Rtc` of each peer. Session control
+//! gives it peers with commands and learns of them by signals. The estimate of a path and requests
+//! for key frames go to the client's rows, where the data plane reads them.
 
 mod events;
+mod media_thread;
 mod negotiation;
 
-use millstream_sync::clock::system::now_ns;
-use mio::net::UdpSocket;
-use mio::{Interest, Registry};
+use mio::Waker;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use str0m::RtcConfig;
 use str0m::config::{CryptoProvider, DtlsCert};
-use str0m::media::{KeyframeRequestKind, Mid, Pt};
-use str0m::net::{Protocol, Receive};
-use str0m::rtp::RtpWrite;
-use str0m::{Input, Output, Rtc, RtcConfig, RtcError};
+use str0m::media::{Mid, Pt};
 
-use self::events::{Signal, signal};
+use self::events::Signal;
+use self::media_thread::{MediaThread, Peer};
 pub(crate) use self::negotiation::Negotiated;
 use self::negotiation::candidate_address;
 use super::offer::Names;
 use super::{Client, Identity, Media, OfferError};
 use crate::MediaError;
+use crate::data_plane::placement::SharedResources;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::limited_address;
 use crate::pages::status::WebRtcStatus;
-use crate::payload::marks_frames;
 use crate::rtsp::session::{Session, Sessions, random_word};
 use crate::scheduler::client::ReportTime;
-use crate::scheduler::dispatch::Sending;
-use crate::server::WEBRTC;
 use crate::shared_memory::region::{GlobalField, RequestedState, SessionField, State};
 use crate::wake_socket::AsWakeSocket;
 
@@ -49,50 +46,72 @@ const KEY_FRAME_INTERVAL_NS: u64 = 500_000_000;
 /// The most half-open peers in total and per address.
 const MAX_HALF_OPEN: [usize; 2] = [64, 16];
 
-/// The most datagrams read at once: a flood must not stop session control.
-const BATCH: usize = 256;
+/// The most signals that wait for session control, and that wait in the media thread besides.
+const MAX_SIGNALS: usize = 4_096;
 
-/// The longest datagram of a peer, bytes.
-const MAX_DATAGRAM_BYTES: usize = 2_000;
+/// A signal with the place and the number of its peer.
+type PeerSignal = (usize, u64, Signal);
+
+/// What session control wants of the media thread; a place is that of a peer.
+#[derive(Debug)]
+enum Command {
+    Add(usize, Box<Peer>),
+    RequestKeyFrame(usize),
+    /// The peer's session has ended.
+    Close(usize),
+    /// The data plane has ended: the next one counts frames without an outcome as lost.
+    DiscardOutcomes,
+    End,
+}
+
+/// Counters of the media thread.
+#[derive(Debug, Default)]
+struct Counters {
+    /// Datagrams that belong to no client or are malformed.
+    stray_datagrams: AtomicU64,
+    /// Datagrams that the kernel refused since session control took this number.
+    unsent_datagrams: AtomicU64,
+}
 
 /// The WebRTC clients.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    socket: UdpSocket,
     address: SocketAddr,
     /// A word that another run of the server does not have.
     instance: String,
-    provider: std::sync::Arc<CryptoProvider>,
+    provider: Arc<CryptoProvider>,
     certificate: DtlsCert,
-    places: Vec<Option<Box<Peer>>>,
-    /// An instant in both clocks.
-    epoch: (Instant, u64),
-    signals: Vec<(usize, Signal)>,
+    places: Vec<Option<Entry>>,
+    /// The number of peers so far.
+    numbered: u64,
     counts: WebRtcStatus,
-    /// Datagrams that the kernel refused since the last [`apply`](Self::apply).
-    unsent: u64,
-    buffer: Vec<u8>,
-    /// Whether the socket may have more datagrams.
-    more: bool,
+    counters: Arc<Counters>,
+    commands: Sender<Command>,
+    /// Wakes the media thread.
+    waker: Waker,
+    signals: Receiver<PeerSignal>,
+    thread: Thread,
 }
 
+/// The media thread.
 #[derive(Debug)]
-struct Peer {
-    rtc: Rtc,
+enum Thread {
+    Opened(Box<MediaThread>),
+    Started(JoinHandle<io::Result<()>>),
+    Ended,
+}
+
+/// A WebRTC client in session control.
+#[derive(Debug)]
+struct Entry {
     identity: Identity,
-    /// Video and audio.
-    tracks: [Option<Track>; 2],
-    local: SocketAddr,
-    remote: Option<SocketAddr>,
+    /// The peer's number, which no other peer has.
+    number: u64,
     since_ns: u64,
-    last_received_ns: u64,
+    last_received_ns: Arc<AtomicU64>,
     connected: bool,
-    /// Whether the library has failed: then it is not called again.
-    failed: bool,
     /// When a key frame was last requested from it, ns.
     requested_ns: u64,
-    /// When the `Rtc` must be polled.
-    due: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -115,19 +134,16 @@ impl Track {
 
 impl Peers {
     /// Opens the socket at `address` for up to `places` peers.
-    pub(crate) fn open(
-        address: SocketAddr,
-        places: usize,
-        registry: &Registry,
-    ) -> Result<Self, MediaError> {
+    pub(crate) fn open(address: SocketAddr, places: usize) -> Result<Self, MediaError> {
+        let (commands, to_execute) = channel();
+        let (to_apply, signals) = sync_channel(MAX_SIGNALS);
+        let counters = Arc::new(Counters::default());
         let open = || -> io::Result<_> {
-            let mut socket = UdpSocket::bind(address)?;
-            let _ = socket2::SockRef::from(&socket).set_send_buffer_size(4 << 20);
-            let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(1 << 20);
-            registry.register(&mut socket, WEBRTC, Interest::READABLE)?;
-            Ok((socket.local_addr()?, socket))
+            let channels = (to_execute, to_apply);
+            let thread = MediaThread::open(address, places, channels, Arc::clone(&counters))?;
+            Ok((thread.waker()?, thread))
         };
-        let (address, socket) = open().map_err(|error| {
+        let (waker, thread) = open().map_err(|error| {
             MediaError::new(format!("UDP port {address}: {error}"))
                 .help("another process may use it; set another `webrtc` in [media]")
         })?;
@@ -137,19 +153,47 @@ impl Peers {
             certificate.ok_or_else(|| MediaError::new("no certificate for DTLS".to_owned()))?;
         let instance = random_word().map_or_else(String::new, |word| format!("{word:016x}"));
         Ok(Self {
-            socket,
-            address,
+            address: thread.address(),
             instance,
             provider: provider.into(),
             certificate,
             places: (0..places).map(|_| None).collect(),
-            epoch: (Instant::now(), now_ns()),
-            signals: Vec::new(),
+            numbered: 0,
             counts: WebRtcStatus::default(),
-            unsent: 0,
-            buffer: vec![0; MAX_DATAGRAM_BYTES],
-            more: false,
+            counters,
+            commands,
+            waker,
+            signals,
+            thread: Thread::Opened(Box::new(thread)),
         })
+    }
+
+    /// Starts the media thread, which has the class of this thread. It wakes session control by
+    /// `to_session_control`. Call [`apply`](Self::apply) then.
+    pub(crate) fn start(
+        &mut self,
+        resources: &SharedResources,
+        to_session_control: Arc<Waker>,
+    ) -> io::Result<()> {
+        match std::mem::replace(&mut self.thread, Thread::Ended) {
+            Thread::Opened(thread) => {
+                self.thread = Thread::Started(thread.start(resources, to_session_control)?);
+            }
+            other => self.thread = other,
+        }
+        Ok(())
+    }
+
+    /// Gives the media thread a command.
+    fn command(&self, command: Command) {
+        // `apply` reports that the thread has ended.
+        let _ = self.commands.send(command);
+        let _ = self.waker.wake();
+    }
+
+    /// Discards the outcomes of frames after the data plane's end.
+    pub(crate) fn discard_outcomes(&self) {
+        self.command(Command::DiscardOutcomes);
     }
 
     /// Returns a word that another run of the server does not have.
@@ -159,7 +203,8 @@ impl Peers {
 
     /// Returns the number of peers and events.
     pub(crate) fn counts(&self) -> WebRtcStatus {
-        let mut counts = self.counts;
+        let stray_datagrams = self.counters.stray_datagrams.load(Ordering::Relaxed);
+        let mut counts = WebRtcStatus { stray_datagrams, ..self.counts };
         for peer in self.places.iter().flatten() {
             match &peer.identity.client {
                 _ if !peer.connected => counts.half_open += 1,
@@ -213,176 +258,60 @@ impl Peers {
     pub(crate) fn add(&mut self, negotiated: Negotiated, identity: Identity, now_ns: u64) {
         let Some(place) = self.next_place() else { return };
         let Negotiated { rtc, local, tracks, .. } = negotiated;
-        self.places[place] = Some(Box::new(Peer {
-            rtc,
+        let rows = match identity.client {
+            Client::Viewer(video, audio) => [Some(video), audio],
+            Client::Publisher(_) => [None; 2],
+        };
+        self.numbered += 1;
+        let (number, last_received_ns) = (self.numbered, Arc::new(AtomicU64::new(now_ns)));
+        self.places[place] = Some(Entry {
             identity,
+            number,
+            since_ns: now_ns,
+            last_received_ns: Arc::clone(&last_received_ns),
+            connected: false,
+            requested_ns: 0,
+        });
+        let peer = Peer {
+            rtc,
+            number,
+            rows,
             tracks,
             local,
             remote: None,
-            since_ns: now_ns,
-            last_received_ns: now_ns,
+            last_received_ns,
             connected: false,
-            failed: false,
-            requested_ns: 0,
+            ended: false,
             due: Instant::now(),
-        }));
-    }
-
-    /// Reads datagrams of the socket, at most [`BATCH`]. Call [`apply`](Self::apply) afterwards.
-    pub(crate) fn receive(&mut self) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let mut read = 0;
-        while read < BATCH
-            && let Ok((length, from)) = self.socket.recv_from(&mut buffer)
-        {
-            let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-            self.datagram(from, &buffer[..length]);
-            read += 1;
-        }
-        // Events are edge-triggered: there is none for what is left.
-        self.more = read == BATCH;
-        self.buffer = buffer;
-    }
-
-    fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
-        let now = Instant::now();
-        let receive = Receive::new(Protocol::Udp, from, self.address, bytes);
-        let Ok(receive) = receive else {
-            self.counts.stray_datagrams += 1;
-            return;
         };
-        let mut input = Input::Receive(now, receive);
-        let known =
-            |peer: &Option<Box<Peer>>| peer.as_ref().is_some_and(|peer| peer.remote == Some(from));
-        let accepts =
-            |peer: &Option<Box<Peer>>| peer.as_ref().is_some_and(|peer| peer.rtc.accepts(&input));
-        let place =
-            self.places.iter().position(known).filter(|place| accepts(&self.places[*place]));
-        let place = place.or_else(|| self.places.iter().position(accepts));
-        let Some((place, peer)) = place.and_then(|at| Some((at, self.places[at].as_mut()?))) else {
-            self.counts.stray_datagrams += 1;
-            return;
-        };
-        peer.remote = Some(from);
-        peer.last_received_ns = self.epoch.1 + since(self.epoch.0, now);
-        if let Input::Receive(_, receive) = &mut input {
-            receive.destination = peer.local;
-        }
-        self.drive(place, input);
+        self.command(Command::Add(place, Box::new(peer)));
     }
 
-    /// Polls the peers that are due. Returns the time until the next one is, at most `pause`. Call
-    /// [`apply`](Self::apply) afterwards.
-    pub(crate) fn poll(&mut self, pause: Duration) -> Duration {
-        if self.more {
-            self.receive();
-        }
-        let now = Instant::now();
-        let mut next = now + pause;
-        for place in 0..self.places.len() {
-            if self.places[place].as_ref().is_some_and(|peer| peer.due <= now) {
-                self.drive(place, Input::Timeout(now));
-            }
-            if let Some(peer) = &self.places[place] {
-                next = next.min(peer.due);
-            }
-        }
-        if self.more {
-            return Duration::ZERO;
-        }
-        next.saturating_duration_since(now).max(Duration::from_millis(1)).min(pause)
-    }
-
-    /// Sends a frame that the data plane scheduled for the peer at `place`. Returns whether the
-    /// peer is connected. Call [`apply`](Self::apply) afterwards.
-    pub(crate) fn send(&mut self, place: usize, of: &Sending<'_>) -> bool {
-        let epoch = self.epoch;
-        let Some(peer) = self.places.get_mut(place).and_then(Option::as_mut) else { return false };
-        let Client::Viewer(video, _) = peer.identity.client else { return false };
-        let is_audio = of.client.session != video;
-        let Some(track) = peer.tracks[usize::from(is_audio)].filter(|_| peer.connected) else {
-            return false;
-        };
-        let row = of.client.row;
-        let first = row.get(SessionField::SequenceBase).wrapping_add(of.sequence);
-        let captured =
-            epoch.0 + Duration::from_nanos(track.wall_ns(of.rtp_time).saturating_sub(epoch.1));
-        let marks = marks_frames(u8::try_from(of.client.media.payload_type & 127).unwrap_or(0));
-        let mut direct = peer.rtc.direct_api();
-        let Some(stream) = direct.stream_tx_by_mid(track.mid, None) else { return false };
-        let records = of.packets.records;
-        for ((at, record), number) in records.iter().enumerate().zip(first..) {
-            let (header, part) = of.packets.payload(record);
-            let payload = [header, part].concat();
-            let last = at + 1 == records.len();
-            let packet =
-                RtpWrite::new(track.payload_type, number.into(), of.rtp_time, captured, payload);
-            stream.write_rtp(packet.marker(last && marks).nackable(!is_audio));
-        }
-        self.drive(place, Input::Timeout(Instant::now()));
-        true
-    }
-
-    /// Records the data plane's sender report of a row: str0m sends its own. A goodbye ends the
-    /// peer.
-    pub(crate) fn report(&mut self, place: usize, row: usize, at: ReportTime, bye: bool) {
-        let Some(peer) = self.places.get_mut(place).and_then(Option::as_mut) else { return };
-        let Client::Viewer(video, _) = peer.identity.client else { return };
-        if let Some(track) = &mut peer.tracks[usize::from(row != video)] {
-            track.instant = at;
-        }
-        if bye {
-            self.signals.push((place, Signal::Disconnected));
-        }
-    }
-
-    /// Gives an `Rtc` one input and sends all its output. A peer that fails is gone.
-    fn drive(&mut self, place: usize, input: Input<'_>) {
-        let Some(peer) = self.places.get_mut(place).and_then(Option::as_mut) else { return };
-        let (socket, signals, unsent) = (&self.socket, &mut self.signals, &mut self.unsent);
-        let own = self.address;
-        let run = || -> Result<(), RtcError> {
-            peer.rtc.handle_input(input)?;
-            loop {
-                match peer.rtc.poll_output()? {
-                    Output::Timeout(due) => {
-                        peer.due = due;
-                        return Ok(());
-                    }
-                    Output::Transmit(packet) => {
-                        // A lost datagram is repeated when the peer reports it.
-                        let to = of_family(packet.destination, own);
-                        let sent = socket.send_to(&packet.contents, to);
-                        *unsent += u64::from(sent.is_err());
-                    }
-                    Output::Event(event) => {
-                        let signal = signal(&event, &peer.rtc, &peer.tracks);
-                        signals.extend(signal.map(|signal| (place, signal)));
-                    }
-                }
-            }
-        };
-        // A panic of the library must end one peer, not the server.
-        let ran = catch_unwind(AssertUnwindSafe(run));
-        peer.failed |= !matches!(ran, Ok(Ok(())));
-        if peer.failed || !peer.rtc.is_alive() {
-            self.signals.push((place, Signal::Disconnected));
-        }
-    }
-
-    /// Applies the peers' events to sessions and publications.
+    /// Applies the peers' signals to sessions and publications, at most [`MAX_SIGNALS`].
+    ///
+    /// # Errors
+    /// Fails if the media thread has ended.
     pub(crate) fn apply(
         &mut self,
         sessions: &mut Sessions,
         live: &mut Publishing,
         waker: &impl AsWakeSocket,
         now_ns: u64,
-    ) {
-        sessions.region.add(GlobalField::SendErrors, std::mem::take(&mut self.unsent));
+    ) -> Result<(), MediaError> {
+        let unsent = self.counters.unsent_datagrams.swap(0, Ordering::Relaxed);
+        sessions.region.add(GlobalField::SendErrors, unsent);
         let mut wanted = Vec::new();
-        for (place, signal) in std::mem::take(&mut self.signals) {
-            let Some(peer) = &mut self.places[place] else { continue };
+        for _ in 0..MAX_SIGNALS {
+            let (place, number, signal) = match self.signals.try_recv() {
+                Ok(signal) => signal,
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(self.failure()),
+            };
             // Another client may have the place of one that has ended.
+            let Some(peer) = self.places[place].as_mut().filter(|peer| peer.number == number)
+            else {
+                continue;
+            };
             if !matches!(signal, Signal::Disconnected) && !peer.identity.is_current(sessions, live)
             {
                 continue;
@@ -424,6 +353,19 @@ impl Peers {
         if live.take_frames_released() {
             waker.wake();
         }
+        Ok(())
+    }
+
+    /// Returns why the media thread has ended.
+    fn failure(&mut self) -> MediaError {
+        let why = match std::mem::replace(&mut self.thread, Thread::Ended) {
+            Thread::Started(thread) => match thread.join() {
+                Ok(Err(error)) => error.to_string(),
+                _ => "it ended unexpectedly".to_owned(),
+            },
+            _ => "it does not run".to_owned(),
+        };
+        MediaError::new(format!("the media thread of WebRTC: {why}"))
     }
 
     /// Requests a key frame from the publisher of a stream, if it is a peer.
@@ -434,11 +376,11 @@ impl Peers {
         live: &Publishing,
         now_ns: u64,
     ) {
-        let publishes = |peer: &Peer| {
+        let publishes = |peer: &Entry| {
             let Identity { client, .. } = &peer.identity;
             *client == Client::Publisher(stream) && peer.identity.is_current(sessions, live)
         };
-        let place = self.places.iter().position(|peer| peer.as_deref().is_some_and(publishes));
+        let place = self.places.iter().position(|peer| peer.as_ref().is_some_and(publishes));
         let Some((place, peer)) = place.and_then(|at| Some((at, self.places[at].as_mut()?))) else {
             return;
         };
@@ -446,11 +388,7 @@ impl Peers {
             return;
         }
         peer.requested_ns = now_ns;
-        let Some(video) = peer.tracks[0] else { return };
-        if let Some(stream) = peer.rtc.direct_api().stream_rx_by_mid(video.mid, None) {
-            stream.request_keyframe(KeyframeRequestKind::Pli);
-        }
-        self.drive(place, Input::Timeout(Instant::now()));
+        self.command(Command::RequestKeyFrame(place));
     }
 
     /// Removes peers without a session or publication, and those that take too long to connect.
@@ -469,7 +407,8 @@ impl Peers {
             let serves = match peer.identity.client {
                 Client::Viewer(video, _) if is_current => {
                     let row = sessions.region.session(video);
-                    row.set(SessionField::RtspReceivedNs, peer.last_received_ns);
+                    let at_ns = peer.last_received_ns.load(Ordering::Relaxed);
+                    row.set(SessionField::RtspReceivedNs, at_ns);
                     !sessions.tracks(video).is_empty()
                 }
                 _ => is_current,
@@ -499,8 +438,8 @@ impl Peers {
         waker: &impl AsWakeSocket,
         now_ns: u64,
     ) {
-        self.close(place);
         let Some(peer) = self.places[place].take() else { return };
+        self.command(Command::Close(place));
         if !peer.identity.is_current(sessions, live) {
             return;
         }
@@ -514,21 +453,23 @@ impl Peers {
         }
     }
 
-    /// Tells a peer that its session ends.
-    fn close(&mut self, place: usize) {
-        let Some(peer) = &mut self.places[place] else { return };
-        if !peer.failed && peer.rtc.close().is_ok() {
-            let signals = self.signals.len();
-            self.drive(place, Input::Timeout(Instant::now()));
-            self.signals.truncate(signals);
-        }
-    }
-
-    /// Removes all peers and tells them that their sessions end.
+    /// Removes all peers, tells them that their sessions end, and ends the media thread.
     pub(crate) fn end(&mut self) {
         for place in 0..self.places.len() {
-            self.close(place);
-            self.places[place] = None;
+            if self.places[place].take().is_some() {
+                self.command(Command::Close(place));
+            }
+        }
+        match std::mem::replace(&mut self.thread, Thread::Ended) {
+            Thread::Opened(mut thread) => {
+                thread.execute_commands();
+                self.thread = Thread::Opened(thread);
+            }
+            Thread::Started(thread) => {
+                self.command(Command::End);
+                let _ = thread.join();
+            }
+            Thread::Ended => {}
         }
     }
 }
@@ -543,19 +484,4 @@ impl Identity {
             }
         }
     }
-}
-
-/// Returns an address in the family of the socket `own`: one of IPv6 sends to IPv4, too.
-fn of_family(to: SocketAddr, own: SocketAddr) -> SocketAddr {
-    match to.ip() {
-        IpAddr::V4(address) if own.is_ipv6() => {
-            SocketAddr::new(address.to_ipv6_mapped().into(), to.port())
-        }
-        _ => to,
-    }
-}
-
-/// Returns the time from `earlier` to `later`, ns.
-fn since(earlier: Instant, later: Instant) -> u64 {
-    u64::try_from(later.saturating_duration_since(earlier).as_nanos()).unwrap_or(u64::MAX)
 }

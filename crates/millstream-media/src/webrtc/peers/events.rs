@@ -28,6 +28,14 @@ pub(super) enum Signal {
     Disconnected,
 }
 
+impl Signal {
+    /// Returns whether it may be dropped if too many wait: the peer repeats it, or its loss is that
+    /// of a packet.
+    pub(super) fn may_be_lost(&self) -> bool {
+        !matches!(self, Self::Connected | Self::Disconnected)
+    }
+}
+
 /// Returns what an event of str0m means for session control.
 pub(super) fn signal(event: &Event, rtc: &Rtc, tracks: &[Option<Track>; 2]) -> Option<Signal> {
     let of = |mid: Mid| tracks.iter().position(|track| track.is_some_and(|track| track.mid == mid));

@@ -1,4 +1,4 @@
-//! Interleaved clients: the dispatcher counts the outcomes that the host reports.
+//! Interleaved and WebRTC clients: the dispatcher counts the outcomes that the host reports.
 
 use super::*;
 
@@ -42,6 +42,17 @@ fn a_frame_counts_as_sent_or_late_when_the_host_reports_it() {
     }
     bench.until(6 * T + 2);
     assert_eq!((all(&bench, SessionField::Sent), row.resolved()), (4, 6));
+}
+
+#[test]
+fn a_frame_counts_when_the_media_thread_reports_it() {
+    let mut bench = TestBed::new(media(T, 1, 6), 10 * FILE_BPS, 1);
+    play(&bench, 0);
+    bench.until(2 * T);
+    assert!(bench.region.webrtc_outcomes().push([7 << 32, 0, 3_000_000, 0]));
+    assert!(bench.region.webrtc_outcomes().push([7 << 32, 1, 0, 0]));
+    bench.until(2 * T + 1);
+    assert_eq!([SessionField::Sent, SessionField::Late].map(|of| all(&bench, of)), [1, 1]);
 }
 
 #[test]
