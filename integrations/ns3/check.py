@@ -6,7 +6,8 @@ installs it; by default this builds it into target/c. Needs a C++ compiler, pkg-
 and libgsl-dev (Debian 12: ns-3 3.37).
 
 Replays the conformance traces that use only keys of the queue disc. Its departures must equal those
-that `millstream run` and all other backends give, byte for byte.
+that `millstream run` and all other backends give, byte for byte. In the example, TCP connections of
+CUBIC and BBR must get the goodput of their weights.
 """
 
 import subprocess
@@ -104,6 +105,11 @@ def main() -> None:
     for queue in ("millstream", "fq_codel"):
         run = subprocess.run([example, f"--queue={queue}"], check=True, capture_output=True)
         print(f"{queue:10} {run.stdout.decode().strip()}")
+        goodputs = [float(word) for word in run.stdout.split()[:4]]
+        least, most = sum(goodputs) / 6 * 0.97, sum(goodputs) / 6 * 1.03
+        shares = [goodputs[0] / 3, *goodputs[1:]]
+        if queue == "millstream" and not all(least < share < most for share in shares):
+            sys.exit(f"{queue}: the goodputs are not as the weights 3, 1, 1, 1")
 
 
 if __name__ == "__main__":

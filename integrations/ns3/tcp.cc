@@ -1,8 +1,9 @@
 // TCP connections through one bottleneck: with MillstreamQueueDisc, each is a stream with a weight;
 // with FqCoDelQueueDisc, all are equal.
 //
-// Arguments: --queue=millstream|fq_codel --weights=3,1,1,1 --rate=20Mbps --seconds=20. Prints the
-// goodput of each connection, Mbit/s, and the mean time in the queue disc, ms.
+// Arguments: --queue=millstream|fq_codel --weights=3,1,1,1 --tcp=TcpCubic,TcpCubic,TcpBbr,TcpBbr
+// --rate=20Mbps --seconds=20. Prints the goodput of each connection, Mbit/s, the mean time in the
+// queue disc, ms, and the number of drops.
 
 #include "millstream-queue-disc.h"
 
@@ -49,11 +50,13 @@ main(int argc, char* argv[])
 {
     std::string queue = "millstream";
     std::string weights = "3,1,1,1";
+    std::string tcp = "TcpCubic,TcpCubic,TcpBbr,TcpBbr";
     std::string rate = "20Mbps";
     double seconds = 20;
     CommandLine command;
     command.AddValue("queue", "millstream or fq_codel", queue);
     command.AddValue("weights", "the weight of each connection", weights);
+    command.AddValue("tcp", "the congestion control of each connection", tcp);
     command.AddValue("rate", "the rate of the bottleneck", rate);
     command.AddValue("seconds", "the duration", seconds);
     command.Parse(argc, argv);
@@ -74,6 +77,17 @@ main(int argc, char* argv[])
     NodeContainer receivers(count);
     InternetStackHelper stack;
     stack.InstallAll();
+    std::istringstream controls(tcp);
+    for (uint32_t at = 0; at < count; ++at)
+    {
+        std::string control;
+        NS_ABORT_MSG_UNLESS(std::getline(controls, control, ','),
+                            "--tcp: " << at << " values, not one for each of " << count
+                                      << " weights");
+        senders.Get(at)->GetObject<TcpL4Protocol>()->SetAttribute(
+            "SocketType",
+            TypeIdValue(TypeId::LookupByName("ns3::" + control)));
+    }
 
     PointToPointHelper access;
     access.SetDeviceAttribute("DataRate", StringValue("1Gbps"));
