@@ -1,5 +1,6 @@
 /* Forwards packets from port 0 to port 1 through the stage, for SECONDS, and prints what each
- * stream received and sent.
+ * stream received and sent. With a port 2, sends there what port 1 receives: a port of `net_ring`
+ * receives what was sent to it, so that it connects two stages of a pipeline.
  *
  * forward EAL-OPTIONS -- DISCIPLINE RATE WEIGHT... SECONDS. RATE is in bit/s. The low bits of the
  * last byte of the IPv4 source address select the stream; other packets are of stream 0.
@@ -81,11 +82,13 @@ int main(int count, char **arguments)
         rte_pktmbuf_pool_create("packets", 32767, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, 0);
     if (pool == NULL)
         fail("rte_pktmbuf_pool_create");
-    start(0, pool);
-    start(1, pool);
+    const uint16_t ports = rte_eth_dev_count_avail();
+    for (uint16_t port = 0; port < ports && port < 3; port++)
+        start(port, pool);
 
     const uint64_t seconds = strtoull(arguments[count - 1], NULL, 10);
     const uint64_t end = rte_rdtsc() + seconds * rte_get_tsc_hz();
+    uint64_t forwarded = 0;
     while (rte_rdtsc() < end) {
         struct rte_mbuf *packets[BURST];
         const uint16_t received = rte_eth_rx_burst(0, 0, packets, BURST);
@@ -96,6 +99,12 @@ int main(int count, char **arguments)
         const uint32_t sending = ms_dpdk_port_dequeue(stage, packets, BURST);
         const uint16_t sent = rte_eth_tx_burst(1, 0, packets, (uint16_t)sending);
         rte_pktmbuf_free_bulk(&packets[sent], sending - sent);
+        if (ports > 2) {
+            const uint16_t passing = rte_eth_rx_burst(1, 0, packets, BURST);
+            const uint16_t passed = rte_eth_tx_burst(2, 0, packets, passing);
+            rte_pktmbuf_free_bulk(&packets[passed], passing - passed);
+            forwarded += passed;
+        }
     }
     for (int at = 0; at < streams; at++) {
         struct ms_counters of;
@@ -106,6 +115,8 @@ int main(int count, char **arguments)
                at, of.arrived, of.sent, (double)of.sent_bytes * 8e-6 / (double)seconds,
                of.dropped_full);
     }
+    if (ports > 2)
+        printf("port 2: %" PRIu64 " sent\n", forwarded);
     ms_dpdk_port_free(stage);
     rte_eal_cleanup();
     return 0;

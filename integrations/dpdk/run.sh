@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the stage and its programs, forwards packets between vdevs, and measures the stage beside
-# rte_sched, in turns. No huge pages, no network card.
+# Builds the stage and its programs, forwards packets between vdevs, checks the shares, and measures
+# the stage beside rte_sched, in turns. No huge pages, no network card.
 #
 # Usage: integrations/dpdk/run.sh [PREFIX]. PREFIX has the C library, as scripts/c-library.sh
 # installs it; by default this builds it into target/c. Needs libdpdk-dev, Python 3 and a C
@@ -21,7 +21,22 @@ for program in bench forward; do
 done
 export LD_LIBRARY_PATH=$prefix/lib
 
-echo "10 Mbit/s for two streams with weights 3 and 1; a capture of both, over and over:"
+# Prints the output of `forward`. Fails unless stream 0 has three times the packets of stream 1, and
+# all arrived at port 2 or at the interface, if $1 is "port" or "interface".
+check_shares() {
+    awk -v outside="$1" '{ print }
+        /^stream/ { sent[$2 + 0] = $5 }
+        /^port 2:/ { passed = $3 }
+        /^received:/ { received = $2 }
+        END {
+            all = sent[0] + sent[1]
+            good = sent[1] > 0 && sent[0] > 2.9 * sent[1] && sent[0] < 3.1 * sent[1]
+            if (outside == "port") good = good && passed == all
+            if (outside == "interface") good = good && received == all
+            if (!good) print "error: the shares are not 3 to 1, or packets are lost"
+            exit !good
+        }'
+}
 python3 - "$folder/in.pcap" <<'PYTHON'
 """Writes 1,000-byte UDP packets of two sources in turn."""
 import struct
@@ -36,9 +51,26 @@ with open(sys.argv[1], "wb") as file:
         file.write(struct.pack("<IIII", 0, at, len(frame), len(frame)) + frame)
 PYTHON
 eal=(--no-huge --no-pci -m 512 --no-telemetry "--log-level=error")
-"$folder/forward" "${eal[@]}" "--vdev=net_pcap0,rx_pcap=$folder/in.pcap,infinite_rx=1" \
-    --vdev=net_null0 -- wf2q+ 10000000 3 1 2
-echo "the same between ports without packets' contents:"
+capture="--vdev=net_pcap0,rx_pcap=$folder/in.pcap,infinite_rx=1"
+echo "10 Mbit/s for two streams with weights 3 and 1, of a capture, to net_null:"
+"$folder/forward" "${eal[@]}" "$capture" --vdev=net_null0 -- wf2q+ 10000000 3 1 2 | check_shares ""
+echo "through net_ring to net_null:"
+"$folder/forward" "${eal[@]}" "$capture" --vdev=net_ring0 --vdev=net_null0 \
+    -- wf2q+ 10000000 3 1 2 | check_shares port
+echo "to net_af_packet, an interface of a network namespace:"
+# shellcheck disable=SC2016 # The inner shell expands its arguments.
+unshare --map-root-user --net bash -euc '
+    ip link add ms0 type veth peer name ms1
+    for interface in ms0 ms1; do
+        echo 1 >/proc/sys/net/ipv6/conf/$interface/disable_ipv6 || true
+        ip link set $interface up
+    done
+    "$@"
+    ip -json -stats link show ms1 |
+        sed -E "s/.*\"rx\":\{[^}]*\"packets\":([0-9]+).*/received: \\1/"
+    ' bash "$folder/forward" "${eal[@]}" "$capture" --vdev=net_af_packet0,iface=ms0 \
+    -- wf2q+ 10000000 3 1 2 | check_shares interface
+echo "between two ports of net_null, without packets' contents:"
 "$folder/forward" "${eal[@]}" --vdev=net_null0 --vdev=net_null1 -- drr 10000000 1 1
 
 echo "ns a packet:"
