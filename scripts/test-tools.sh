@@ -4,8 +4,9 @@
 # installs them by apt and neither starts nor enables a service. Without root, tests report the
 # programs that they miss.
 #
-# Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for checks of pages;
-# `players` the players of `make soak`, GStreamer, VLC, mpv and Chromium.
+# Usage: test-tools.sh [browser | players | integrations]. `browser` also installs Chromium, for
+# checks of pages; `players` the players of `make soak`, GStreamer, VLC, mpv and Chromium;
+# `integrations` ns-3 and DPDK with their headers.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -23,7 +24,7 @@ command -v openssl >/dev/null || packages+=(openssl)
 command -v srt-live-transmit >/dev/null || packages+=(srt-tools)
 command -v valgrind >/dev/null || packages+=(valgrind)
 command -v systemd-analyze >/dev/null || packages+=(systemd)
-if [[ ${1:-} ]]; then
+if [[ ${1:-} == browser || ${1:-} == players ]]; then
     command -v chromium >/dev/null || packages+=(chromium)
 fi
 if [[ ${1:-} == players ]]; then
@@ -31,6 +32,10 @@ if [[ ${1:-} == players ]]; then
     command -v mpv >/dev/null || packages+=(mpv)
     command -v gst-launch-1.0 >/dev/null ||
         packages+=(gstreamer1.0-tools gstreamer1.0-plugins-{base,good,bad} gstreamer1.0-libav)
+fi
+if [[ ${1:-} == integrations ]]; then
+    dpkg-query -W libns3-dev libgsl-dev >/dev/null 2>&1 || packages+=(libns3-dev libgsl-dev)
+    pkg-config --exists libdpdk || packages+=(libdpdk-dev)
 fi
 if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
     echo "installing ${packages[*]} with apt"
