@@ -160,7 +160,10 @@ impl Options {
         unsafe {
             let discipline = pointer::name(self.discipline)?;
             Ok(Names {
-                discipline: discipline.ok_or(crate::status::MS_ERROR_POINTER)?,
+                discipline: discipline.ok_or_else(|| Failure {
+                    status: crate::status::MS_ERROR_POINTER,
+                    text: "discipline is null; it must be a name, for example \"wf2q+\"".into(),
+                })?,
                 structure: pointer::name(self.structure)?,
                 algorithm: pointer::name(self.algorithm)?,
                 table: pointer::array(self.table.cast_mut(), self.table_entries)?,

@@ -21,8 +21,8 @@ pub(crate) fn contract() -> Contract {
 }
 
 impl Handle {
-    /// Makes a scheduler; `names` are the discipline and, unless it is empty, the structure. An
-    /// error is its code and message.
+    /// Makes a scheduler; `names` are the discipline and the structure, null if empty. An error is
+    /// its code and message.
     pub(crate) fn new(
         names: (&str, &str),
         options: Options,
@@ -30,8 +30,9 @@ impl Handle {
     ) -> Result<Self, (Status, String)> {
         let (discipline, structure) = (CString::new(names.0), CString::new(names.1));
         let (discipline, structure) = (discipline.unwrap(), structure.unwrap());
+        let discipline = if names.0.is_empty() { ptr::null() } else { discipline.as_ptr() };
         let structure = if names.1.is_empty() { ptr::null() } else { structure.as_ptr() };
-        let options = Options { discipline: discipline.as_ptr(), structure, ..options };
+        let options = Options { discipline, structure, ..options };
         let mut scheduler = ptr::null_mut();
         let mut message = [1; MS_MESSAGE_BYTES as usize];
         // SAFETY: all pointers are to live values of the stated number.

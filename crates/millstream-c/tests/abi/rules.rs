@@ -27,6 +27,9 @@ fn messages_name_the_stream_the_value_and_what_is_allowed() {
     assert_eq!(status, MS_ERROR_DISCIPLINE);
     assert!(text.starts_with("no discipline `wf3q`; there are fifo, static-priority"), "{text}");
     assert!(text.ends_with("minbw"), "{text} is longer than the message");
+    let unset = fails(("", ""), default(), contract());
+    let text = "discipline is null; it must be a name, for example \"wf2q+\"";
+    assert_eq!(unset, (MS_ERROR_POINTER, text.to_owned()));
     let no_period = fails(("edf", ""), default(), contract());
     let text = "stream 0: the discipline requires `period`, which the stream does not set";
     assert_eq!(no_period, (MS_ERROR_CONTRACT, text.to_owned()));
