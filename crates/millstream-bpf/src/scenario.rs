@@ -5,7 +5,7 @@ use millstream_scenario::{FilterError, FlowBy, Scenario, ScenarioError};
 
 use crate::{
     Cgroup, CgroupError, Config, MAX_FILTER_INSTRUCTIONS, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules,
-    Unsupported, UnsupportedMatch, compile_filter,
+    Unsupported, UnsupportedMatch, compile_filter, tc::TcCommands,
 };
 
 /// The qdisc of a scenario.
@@ -82,20 +82,21 @@ pub(crate) fn check_kind(scenario: &Scenario) -> Result<(), ScenarioError> {
 }
 
 fn unsupported_error(scenario: &Scenario, unsupported: &Unsupported) -> ScenarioError {
-    let run = "the scenario runs with `millstream run`";
+    let elsewhere = elsewhere(scenario, unsupported);
     match *unsupported {
         Unsupported::Discipline(_) => {
-            let help = format!("choose another discipline; {run}");
+            let help = format!("choose another discipline; {elsewhere}");
             scenario.error_at(("scheduler", 0, "discipline"), unsupported.to_string(), help)
         }
         Unsupported::Dwcs(option) => {
             let key = option.split(' ').next().unwrap_or(option);
-            let help = format!("take `{key}` out; {run}");
+            let help = format!("take `{key}` out; {elsewhere}");
             scenario.error_at(("scheduler", 0, key), unsupported.to_string(), help)
         }
         Unsupported::Streams(_) => {
             let place = ("stream", MAX_STREAMS, "name");
-            scenario.error_at(place, unsupported.to_string(), "combine streams")
+            let help = format!("combine streams; {elsewhere}");
+            scenario.error_at(place, unsupported.to_string(), help)
         }
         Unsupported::Credits(_) => {
             let message = "`credits` of the link, which the qdisc does not support";
@@ -133,15 +134,41 @@ fn unsupported_error(scenario: &Scenario, unsupported: &Unsupported) -> Scenario
             scenario.error_at(place, unsupported.to_string(), "give a smaller value")
         }
         Unsupported::Framing | Unsupported::Overhead(_) => {
-            let key = if *unsupported == Unsupported::Framing { "framing" } else { "overhead" };
-            let help = format!("the paths of `millstream route` have it; {run}");
-            scenario.error_at(("link", 0, key), unsupported.to_string(), help)
+            let help = format!("give bytes of at least 0 without `framing`; {elsewhere}");
+            let at = |key| scenario.error_at(("link", 0, key), unsupported.to_string(), &*help);
+            // The name in `overhead` may set the framing, too.
+            let is_at_framing = *unsupported == Unsupported::Framing;
+            let framing = is_at_framing.then(|| at("framing"));
+            framing
+                .filter(|error| error.problems[0].span.is_some())
+                .unwrap_or_else(|| at("overhead"))
         }
         Unsupported::Classes => {
-            let help = "move their streams to the root, with weights of their own";
+            let help =
+                format!("move their streams to the root, with weights of their own; {elsewhere}");
             scenario.error_at(("class", 0, "name"), unsupported.to_string(), help)
         }
     }
+}
+
+/// Returns the commands that have what the qdisc lacks, or approximate it.
+fn elsewhere(scenario: &Scenario, unsupported: &Unsupported) -> String {
+    let file = &scenario.file;
+    let route = match unsupported {
+        Unsupported::Discipline("table" | "minbw") => None,
+        Unsupported::Discipline(_) => Some("the ports of `millstream route` have it"),
+        Unsupported::Streams(_) => Some("`millstream route` has more paths"),
+        Unsupported::Framing | Unsupported::Overhead(_) => {
+            Some("the ports of `millstream route` have it")
+        }
+        _ => None,
+    };
+    let htb = TcCommands::of_scenario(scenario, "").ok().map(|_| {
+        format!("`millstream attach INTERFACE {file} --via tc` approximates the scenario by HTB")
+    });
+    let simulation = format!("`millstream run {file}` simulates it");
+    let all = [route.map(str::to_owned), htb, Some(simulation)];
+    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the only stream without a `match`, which takes all other packets.
@@ -369,6 +396,45 @@ source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
             assert!(found.starts_with(message), "{found}");
             assert!(at.starts_with(place), "{message}: {at}");
         }
+    }
+
+    #[test]
+    fn errors_name_the_commands_that_have_what_the_qdisc_lacks() {
+        let htb =
+            "`millstream attach INTERFACE link.toml --via tc` approximates the scenario by HTB";
+        let help = |old: &str, new: &str| {
+            let error = of(&LINK.replace(old, new)).unwrap_err();
+            error.problems[0].help.clone().unwrap()
+        };
+        let of_ports = "the ports of `millstream route` have it";
+        assert_eq!(
+            help("\"dwcs\"", "\"vds\""),
+            format!(
+                "choose another discipline; {of_ports}; {htb}; `millstream run link.toml` \
+                 simulates it"
+            )
+        );
+        // HTB has none of its kind.
+        assert_eq!(
+            help("\"dwcs\"", "\"lqf\""),
+            format!(
+                "choose another discipline; {of_ports}; `millstream run link.toml` simulates it"
+            )
+        );
+        let loss_first = help("\"dwcs\"", "\"dwcs\"\norder = \"loss-first\"");
+        assert!(loss_first.starts_with(&format!("take `order` out; {htb}; ")), "{loss_first}");
+        let atm = help("rate = \"10 Mbit/s\"", "rate = \"10 Mbit/s\"\noverhead = \"pppoa-vcmux\"");
+        assert!(atm.contains(of_ports) && atm.contains(htb), "{atm}");
+    }
+
+    #[test]
+    fn an_error_of_framing_is_at_the_key_that_sets_it() {
+        let (message, at) =
+            problem(&[("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = \"pppoa-vcmux\"")]);
+        assert!(message.starts_with("framing of ATM or PTM cells"), "{message}");
+        assert!(at.starts_with("\"pppoa-vcmux\""), "{at}");
+        let (_, at) = problem(&[("\"10 Mbit/s\"", "\"10 Mbit/s\"\nframing = \"atm\"")]);
+        assert!(at.starts_with("\"atm\""), "{at}");
     }
 
     #[test]
