@@ -71,6 +71,14 @@ while read -r library; do
 done < <(ldd "$MILLSTREAM" "$KERNEL_PROBE" |
     awk '$3 ~ /^\// && !/libc.so|libm.so|ld-linux/ { print $3 }' | sort -u)
 
+# The scene's contracts are those that `check` guarantees, so that a violation is an error.
+"$MILLSTREAM" check "$crate/tests/kernel/scene-dwcs.toml" | tee "$dir/check" |
+    grep '^guaranteed by EDF demand criterion' || {
+    cat "$dir/check"
+    echo "error: check does not guarantee the windows of scene-dwcs.toml"
+    exit 1
+}
+
 began=$SECONDS
 scripts/kernel-boot.sh "$crate/tests/kernel/script.sh" "${files[@]}"
 echo "the virtual machine ran for $((SECONDS - began)) s"
@@ -89,7 +97,7 @@ for scenario in "$crate"/tests/kernel/*.toml; do
     "$KERNEL_PROBE" replay "$scenario" "$dir/logs/$name.bin"
 done
 base64 -d "$dir/logs/change.base64" >"$dir/logs/change.bin"
-"$KERNEL_PROBE" change "$dir/logs/change.bin"
+"$KERNEL_PROBE" change "$dir/logs/change.bin" "$dir/logs/drr.bin"
 
 # Voice loses no packet, and the median of its p99 is at most 1.3 times that of CAKE.
 awk '

@@ -10,7 +10,7 @@
 //! kernel_probe dump MAP                        writes the value of a pinned map of one element
 //! kernel_probe datagrams TO FROM DSCP MARK COUNT
 //! kernel_probe classes LOG                     checks the streams of the datagrams
-//! kernel_probe change LOG                      checks that no packet is lost, and the shares
+//! kernel_probe change LOG EARLIER              checks that no packet is lost, and the shares
 //! kernel_probe replay SCENARIO LOG             compares a log with the engine's decisions
 //! ```
 
@@ -52,7 +52,7 @@ fn main() -> io::Result<()> {
             Ok(())
         }
         ["classes", log] => classes(log),
-        ["change", log] => change(log),
+        ["change", log, earlier] => change(log, earlier),
         ["replay", scenario, log] => replay(scenario, log),
         _ => Err(io::Error::other("unknown arguments: see the source")),
     }
@@ -82,10 +82,13 @@ fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, count: u32) {
     }
 }
 
-/// Checks the log of a change of contracts after a second: streams 2 and 3 had 3/4 and 1/4 of their
-/// bytes before, and the reverse afterwards.
-fn change(log: &str) -> io::Result<()> {
-    let entries = entries(&std::fs::read(log)?);
+/// Checks the log of a change of contracts after a second, which begins with the entries of an
+/// earlier log: streams 2 and 3 had 3/4 and 1/4 of their bytes before the change, and the reverse
+/// afterwards.
+fn change(log: &str, earlier: &str) -> io::Result<()> {
+    let mut entries = entries(&std::fs::read(log)?);
+    assert!(entries.len() < LOG_ENTRIES, "the log is full");
+    entries.drain(..self::entries(&std::fs::read(earlier)?).len());
     let count = |event: u16| entries.iter().filter(|entry| entry.event == event).count();
     let (arrived, left) = (count(0), count(2) + count(3));
     println!("change\n  {arrived} accepted, {left} sent or late");

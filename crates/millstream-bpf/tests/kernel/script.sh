@@ -114,6 +114,9 @@ echo classes
 mv classes-cgroup classes.toml
 attach classes
 bpftool prog show name ms_dequeue
+# Apart from packets, which are at most 16,384 of 64 bytes, the qdisc has these maps.
+bpftool map show | awk '{ for (i = 1; i < NF; i++) if ($i == "memlock") sum += $(i + 1) }
+    END { print "  maps: " sum " bytes"; exit !(sum > 0 && sum <= 1048576) }'
 # A second interface has a qdisc of its own; one whose qdisc cannot be attached has no pins.
 second_interface() {
     ip link add v2.7 type veth peer name v3
@@ -164,10 +167,8 @@ ip netns del c
 detach
 echo 1 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
 
-# Attaches the qdisc, and overloads its link for a second.
+# Overloads the link of the attached qdisc for a second.
 overload() {
-    echo "$1"
-    attach "$1"
     ip netns exec b ./kernel_probe receive 5000 2 all >/dev/null &
     ./kernel_probe send 5000 1 1:214:10000 2:1214:4000:2 3:1514:1000 4:1514:600
     sleep 1
@@ -176,7 +177,9 @@ overload() {
     report_log "$1"
 }
 
-for name in static-priority edf dwcs drr wf2q-plus; do
+for name in static-priority edf dwcs wf2q-plus; do
+    echo "$name"
+    attach "$name"
     overload "$name"
     detach
 done
@@ -192,8 +195,10 @@ for delay in $delays; do
     kill -9 $command 2>/dev/null || true
     wait $command || true
 done
+echo drr
 attach drr
 if pidof millstream; then exit 1; fi
+overload drr
 
 # The quanta of bulk and flood are exchanged under traffic.
 echo change
@@ -226,19 +231,35 @@ ip link set v0 up
 ip netns exec b /sbin/ping -q -c 2 -i 0.2 10.9.0.1 | grep ' 0% packet loss'
 detach
 
-# Voice beside two TCP connections and a flood of 30 Mbit/s: the scene of the kernel's own qdiscs.
+# Prints the idle time of the machine and its time, in hundredths of a second.
+times() {
+    awk '{ printf "%.0f %.0f\n", 100 * $2, 100 * $1 }' /proc/uptime
+}
+
+# Voice and video beside two TCP connections and a flood of 30 Mbit/s: the scene of the kernel's own
+# qdiscs. The CPU time is that of everything, the same senders and receivers under each qdisc.
 scene() {
     echo "$1"
+    # The kernel frees what an earlier qdisc had, which takes CPU time.
+    sleep 1
+    before=$(times)
     ip netns exec b ./kernel_probe receive 6000 3 voice &
     voice=$!
+    ip netns exec b ./kernel_probe receive 6001 3 video &
+    video=$!
     ip netns exec b ./kernel_probe receive 5000 3 flood &
     flood=$!
     sleep 0.3
     ./kernel_probe tcp 7000 2 3 &
     ./kernel_probe tcp 7000 2 3 &
     ./kernel_probe send 5000 2 4:1514:400 >/dev/null &
+    ./kernel_probe send 6001 2 2:1214:4000 >/dev/null &
     ./kernel_probe send 6000 2 1:214:3000
-    wait $voice $flood
+    wait $voice $video $flood
+    # shellcheck disable=SC2046
+    set -- $before $(times)
+    tc -s qdisc show dev v0 root | awk -v busy=$(($4 - $2 - $3 + $1)) '/^ Sent/ {
+        printf "  CPU: %.0f µs a packet, of %d packets\n", 10000 * busy / $4, $4 }'
 }
 
 ip netns exec b ./kernel_probe sink 7000 &
@@ -250,6 +271,18 @@ for leaf in fq_codel "pfifo limit 100"; do
     scene "$leaf under htb"
     tc qdisc del dev v0 root
 done
+# A class of HTB for each stream, by its mark.
+tc qdisc add dev v0 root handle 1: stab overhead 24 linklayer ethernet htb default 3
+tc class add dev v0 parent 1: classid 1:f htb rate 20mbit burst 3000 cburst 3000
+mark=0
+for rate in 1mbit 5mbit 12mbit 1mbit; do
+    mark=$((mark + 1))
+    tc class add dev v0 parent 1:f classid 1:$mark htb rate $rate ceil 20mbit burst 3000 \
+        cburst 3000 quantum 1514 prio $mark
+    tc filter add dev v0 parent 1: protocol ip u32 match mark $mark 0xffffffff classid 1:$mark
+done
+scene "classes under htb"
+tc qdisc del dev v0 root
 rounds=1
 [ "$PART" = quick ] || rounds=3
 for round in $(seq $rounds); do
@@ -259,16 +292,18 @@ for round in $(seq $rounds); do
     for name in scene-dwcs scene-wf2q-plus; do
         attach "$name"
         scene "millstream $name"
-        # The voice arrives as its source says, so `check` bounds its longest delay.
-        ./millstream attach v0 --status --json >status
-        awk -F '[:,]' '/"name"/ { name = $2 } name !~ /voice/ { next }
-            /"sojourn_longest_ns"/ { longest = $2 + 0 } /"delay_bound_ns"/ { bound = $2 + 0 }
-            END { print "  voice: longest delay " longest " ns, bound " bound " ns"
-                exit !(longest > 0 && longest <= bound) }' status
         if [ "$round" = 1 ]; then
             report_cost
             report_log "$name"
         fi
+        # The voice arrives as its source says, so `check` bounds its longest delay, apart from the
+        # lateness of a timer: a packet's time is allowed. It guarantees the windows of all streams.
+        ./millstream attach v0 --status --json >status
+        if grep -E '"(missed|violations)": [1-9]' status; then exit 1; fi
+        awk -F '[:,]' '/"name"/ { name = $2 } name !~ /voice/ { next }
+            /"sojourn_longest_ns"/ { longest = $2 + 0 } /"delay_bound_ns"/ { bound = $2 + 0 }
+            END { print "  voice: longest delay " longest " ns, bound " bound " ns"
+                exit !(longest > 0 && longest <= bound + 615200) }' status
         detach
     done
 done
@@ -324,6 +359,8 @@ sparse_flows() {
 [ "$PART" = quick ] || sparse_flows
 
 # The interface goes away while packets wait, in queues by flow.
+echo flows
+attach flows
 overload flows
 ./kernel_probe send 5000 1 3:1514:500 4:1514:500 >/dev/null &
 sender=$!
@@ -335,4 +372,5 @@ detach
 # The kernel frees programs and maps a moment later.
 sleep 1
 if bpftool prog show name ms_dequeue >/dev/null 2>&1; then exit 1; fi
+if bpftool map show | grep .; then exit 1; fi
 echo "deleted the interface"
