@@ -416,8 +416,8 @@ fn real_time() -> io::Result<()> {
     set_scheduler(libc::SCHED_FIFO, 1)
 }
 
-/// The class of the data plane on a thread that gives it to the threads that it starts; dropped, the
-/// thread is ordinary again.
+/// The class of the data plane, on the thread that took it and on those that this one then starts.
+/// Dropped, the thread is ordinary again.
 pub(crate) struct RealTimeClass(());
 
 impl RealTimeClass {
