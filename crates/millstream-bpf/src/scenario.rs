@@ -134,7 +134,8 @@ fn unsupported_error(scenario: &Scenario, unsupported: &Unsupported) -> Scenario
             scenario.error_at(place, unsupported.to_string(), "give a smaller value")
         }
         Unsupported::Framing | Unsupported::Overhead(_) => {
-            let help = format!("give bytes of at least 0 without `framing`; {elsewhere}");
+            let help =
+                format!("give `overhead` in bytes, 0 or more, and take `framing` out; {elsewhere}");
             let at = |key| scenario.error_at(("link", 0, key), unsupported.to_string(), &*help);
             // The name in `overhead` may set the framing, too.
             let is_at_framing = *unsupported == Unsupported::Framing;
