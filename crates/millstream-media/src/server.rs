@@ -393,7 +393,9 @@ impl MediaServer {
             }
             let pause = self.run_cluster_tasks();
             let pause = self.connections.poll_slow(self.sessions.region, pause);
-            let unfinished = self.connections.has_unfinished() || self.live.has_unfinished();
+            let unfinished = self.connections.has_unfinished()
+                || self.live.has_unfinished()
+                || self.peers.as_ref().is_some_and(Peers::has_signals);
             let pause = if unfinished { Duration::ZERO } else { pause };
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
@@ -517,7 +519,7 @@ impl MediaServer {
             return Ok(());
         }
         self.connections.discard_pending_frames();
-        if let Some(peers) = &self.peers {
+        if let Some(peers) = &mut self.peers {
             peers.discard_outcomes();
         }
         self.data_plane.restart(self.poll.registry())

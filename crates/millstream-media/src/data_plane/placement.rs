@@ -416,8 +416,8 @@ fn real_time() -> io::Result<()> {
     set_scheduler(libc::SCHED_FIFO, 1)
 }
 
-/// The class of the data plane, on the thread that took it and on those that this one then starts.
-/// Dropped, the thread is ordinary again.
+/// The real-time class of this thread; threads that it starts inherit it. Dropping it ends the
+/// class.
 pub(crate) struct RealTimeClass(());
 
 impl RealTimeClass {

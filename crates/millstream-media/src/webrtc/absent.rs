@@ -67,7 +67,11 @@ impl Peers {
         match *self {}
     }
 
-    pub(crate) fn discard_outcomes(&self) {
+    pub(crate) fn discard_outcomes(&mut self) {
+        match *self {}
+    }
+
+    pub(crate) fn has_signals(&self) -> bool {
         match *self {}
     }
 

@@ -8,15 +8,16 @@ mod events;
 mod media_thread;
 mod negotiation;
 
+use millstream_sync::ring::{Consumer, Producer, ring};
 use mio::Waker;
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use str0m::RtcConfig;
 use str0m::config::{CryptoProvider, DtlsCert};
 use str0m::media::{Mid, Pt};
@@ -49,10 +50,16 @@ const MAX_HALF_OPEN: [usize; 2] = [64, 16];
 /// The most signals that wait for session control, and that wait in the media thread besides.
 const MAX_SIGNALS: usize = 4_096;
 
+/// The most signals that are applied at once: requests of other clients wait meanwhile.
+const APPLIED: usize = 256;
+
+/// The most commands that wait for the media thread, before they wait here.
+const MAX_COMMANDS: usize = 1_024;
+
 /// A signal with the place and the number of its peer.
 type PeerSignal = (usize, u64, Signal);
 
-/// What session control wants of the media thread; a place is that of a peer.
+/// A command of session control to the media thread. Numbers are places of peers.
 #[derive(Debug)]
 enum Command {
     Add(usize, Box<Peer>),
@@ -86,10 +93,12 @@ pub(crate) struct Peers {
     numbered: u64,
     counts: WebRtcStatus,
     counters: Arc<Counters>,
-    commands: Sender<Command>,
+    commands: Producer<Command>,
+    /// Commands that found the ring full.
+    waiting: VecDeque<Command>,
     /// Wakes the media thread.
     waker: Waker,
-    signals: Receiver<PeerSignal>,
+    signals: Consumer<PeerSignal>,
     thread: Thread,
 }
 
@@ -135,8 +144,8 @@ impl Track {
 impl Peers {
     /// Opens the socket at `address` for up to `places` peers.
     pub(crate) fn open(address: SocketAddr, places: usize) -> Result<Self, MediaError> {
-        let (commands, to_execute) = channel();
-        let (to_apply, signals) = sync_channel(MAX_SIGNALS);
+        let (commands, to_execute) = ring(MAX_COMMANDS);
+        let (to_apply, signals) = ring(MAX_SIGNALS);
         let counters = Arc::new(Counters::default());
         let open = || -> io::Result<_> {
             let channels = (to_execute, to_apply);
@@ -162,6 +171,7 @@ impl Peers {
             counts: WebRtcStatus::default(),
             counters,
             commands,
+            waiting: VecDeque::new(),
             waker,
             signals,
             thread: Thread::Opened(Box::new(thread)),
@@ -185,14 +195,31 @@ impl Peers {
     }
 
     /// Gives the media thread a command.
-    fn command(&self, command: Command) {
-        // `apply` reports that the thread has ended.
-        let _ = self.commands.send(command);
+    fn command(&mut self, command: Command) {
+        self.waiting.push_back(command);
+        self.give_commands();
+    }
+
+    /// Gives the media thread the commands that wait, as far as it has room.
+    fn give_commands(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        while !self.commands.is_full()
+            && let Some(command) = self.waiting.pop_front()
+        {
+            let _ = self.commands.push(command);
+        }
         let _ = self.waker.wake();
     }
 
+    /// Returns whether there are signals to [apply](Self::apply).
+    pub(crate) fn has_signals(&self) -> bool {
+        !self.signals.is_empty()
+    }
+
     /// Discards the outcomes of frames after the data plane's end.
-    pub(crate) fn discard_outcomes(&self) {
+    pub(crate) fn discard_outcomes(&mut self) {
         self.command(Command::DiscardOutcomes);
     }
 
@@ -287,7 +314,7 @@ impl Peers {
         self.command(Command::Add(place, Box::new(peer)));
     }
 
-    /// Applies the peers' signals to sessions and publications, at most [`MAX_SIGNALS`].
+    /// Applies the peers' signals to sessions and publications, at most [`APPLIED`].
     ///
     /// # Errors
     /// Fails if the media thread has ended.
@@ -301,11 +328,12 @@ impl Peers {
         let unsent = self.counters.unsent_datagrams.swap(0, Ordering::Relaxed);
         sessions.region.add(GlobalField::SendErrors, unsent);
         let mut wanted = Vec::new();
-        for _ in 0..MAX_SIGNALS {
-            let (place, number, signal) = match self.signals.try_recv() {
+        self.give_commands();
+        for _ in 0..APPLIED {
+            let (place, number, signal) = match self.signals.pop() {
                 Ok(signal) => signal,
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return Err(self.failure()),
+                Err(_) if self.signals.is_abandoned() => return Err(self.failure()),
+                Err(_) => break,
             };
             // Another client may have the place of one that has ended.
             let Some(peer) = self.places[place].as_mut().filter(|peer| peer.number == number)
@@ -332,7 +360,8 @@ impl Peers {
                     self.counts.key_frame_requests += 1;
                     sessions.region.session(*video).add(SessionField::KeyFramesWanted, 1);
                     let title = sessions.get(*video).map(|session| session.title);
-                    wanted.extend(title.and_then(|title| live.of_title(title)));
+                    let stream = title.and_then(|title| live.of_title(title));
+                    wanted.extend(stream.filter(|stream| !wanted.contains(stream)));
                 }
                 (Signal::Estimate(bps), Client::Viewer(video, _)) => {
                     sessions.region.session(*video).set(SessionField::PathBps, bps);
@@ -467,6 +496,10 @@ impl Peers {
             }
             Thread::Started(thread) => {
                 self.command(Command::End);
+                while !self.waiting.is_empty() && !thread.is_finished() {
+                    std::thread::sleep(Duration::from_millis(1));
+                    self.give_commands();
+                }
                 let _ = thread.join();
             }
             Thread::Ended => {}

@@ -4,6 +4,7 @@ use super::viewer::Viewer;
 use super::{clips, serve};
 use crate::confined::own;
 use crate::player::{Server, assert_conserved, is_installed};
+use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -20,7 +21,8 @@ fn pid(id: u32) -> Pid {
 /// Returns the names of a server's threads in the class SCHED_FIFO.
 fn real_time_threads(server: &Server) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
-    let stat = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
+    // A thread may end meanwhile.
+    let stat = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
     let is_real_time = |stat: &String| {
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         fields.split(' ').nth(38) == Some("1")
@@ -39,7 +41,11 @@ fn viewers_get_frames_while_session_control_is_stopped() {
     viewer.receive_until(|viewer| viewer.frames.len() >= 5);
     // Stops the thread with the process's number, and no other one.
     let session_control = pid(server.child.id());
-    ptrace::seize(session_control, ptrace::Options::empty()).unwrap();
+    match ptrace::seize(session_control, ptrace::Options::empty()) {
+        // Yama may forbid it.
+        Err(Errno::EPERM) => return,
+        other => other.unwrap(),
+    }
     ptrace::interrupt(session_control).unwrap();
     waitpid(session_control, Some(WaitPidFlag::__WALL)).unwrap();
     let before = viewer.frames.len();

@@ -10,11 +10,16 @@
 //! programs nor the requests of session control delay frames. Frames of the data plane are sent
 //! before datagrams are read.
 //!
-//! str0m does ICE (lite), DTLS, SRTP, retransmissions and feedback. It has no pacer here: the data
+//! str0m does ICE (lite), DTLS, SRTP, retransmissions and feedback. Streams are unpaced: the data
 //! plane has paced a frame before it arrives. An `Rtc` may change only once between drains of its
-//! output, so every change ends in [`MediaThread::drive`].
+//! output, so every change ends in [`MediaThread::drive`]. A panic of the library ends one peer
+//! only.
+//!
+//! The thread precedes those that it communicates with, so it never waits for them: rings carry
+//! commands and signals. A flood of datagrams takes at most about half of its time.
 
 use millstream_sync::clock::system::now_ns;
+use millstream_sync::ring::{Consumer, Producer};
 use mio::net::UdpSocket;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -26,7 +31,6 @@ use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError};
 use std::time::{Duration, Instant};
 use str0m::media::KeyframeRequestKind;
 use str0m::net::{Protocol, Receive};
@@ -50,9 +54,9 @@ use crate::wake_socket::reset;
 /// The most datagrams read before the orders of the data plane are executed.
 const BATCH: usize = 32;
 
-/// The most batches read before a sleep: a flood must not take the processor from other threads,
-/// which this one precedes.
-const BATCHES: usize = 4;
+/// Of each interval, at most this time is for reading datagrams.
+const READING_TIME: Duration = Duration::from_micros(500);
+const READING_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The longest datagram of a peer, bytes.
 const MAX_DATAGRAM_BYTES: usize = 2_000;
@@ -117,10 +121,12 @@ impl FrameSources {
             return None;
         }
         let row = self.region.session(number);
+        let is_current = || row.get(SessionField::Ssrc) == session_key >> 32;
         let title = usize::try_from(row.get(SessionField::Media)).ok()?;
         let media = *self.store.media().get(title)?;
-        let is_current = row.get(SessionField::Ssrc) == session_key >> 32;
-        is_current.then(|| Client::new(number, title, media, row))
+        let client = is_current().then(|| Client::new(number, title, media, row));
+        // Another client may have begun to take the row.
+        client.filter(|_| is_current())
     }
 
     /// Returns a frame's record and packets; `None` if it was overwritten.
@@ -147,8 +153,8 @@ pub(super) struct MediaThread {
     poll: Poll,
     socket: UdpSocket,
     address: SocketAddr,
-    commands: Receiver<Command>,
-    signals: SyncSender<PeerSignal>,
+    commands: Consumer<Command>,
+    signals: Producer<PeerSignal>,
     counters: Arc<Counters>,
     peers: Vec<Option<Box<Peer>>>,
     /// The place of the peer of a session's row.
@@ -162,6 +168,10 @@ pub(super) struct MediaThread {
     buffer: Vec<u8>,
     /// Whether the socket may have more datagrams.
     more: bool,
+    /// The end of the reading interval, and the time that is left for reading in it.
+    reading: (Instant, Duration),
+    /// Whether datagrams do not wake the thread, as no time is left to read them.
+    is_deaf: bool,
 }
 
 impl MediaThread {
@@ -169,7 +179,7 @@ impl MediaThread {
     pub(super) fn open(
         address: SocketAddr,
         places: usize,
-        (commands, signals): (Receiver<Command>, SyncSender<PeerSignal>),
+        (commands, signals): (Consumer<Command>, Producer<PeerSignal>),
         counters: Arc<Counters>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -191,6 +201,8 @@ impl MediaThread {
             outcomes: VecDeque::new(),
             buffer: vec![0; MAX_DATAGRAM_BYTES],
             more: false,
+            reading: (Instant::now(), Duration::ZERO),
+            is_deaf: false,
         })
     }
 
@@ -228,17 +240,18 @@ impl MediaThread {
         let mut events = Events::with_capacity(16);
         while self.execute_commands() {
             self.forward_frames(&mut sources);
-            for _ in 0..BATCHES {
-                if self.more {
-                    self.receive();
-                    self.forward_frames(&mut sources);
-                }
+            while self.may_read()? {
+                self.receive();
+                self.forward_frames(&mut sources);
             }
             let pause = self.poll_peers();
             if self.send_signals() {
                 to_session_control.wake()?;
             }
-            let pause = if self.more { SHORTEST_SLEEP } else { pause };
+            let pause = match self.reading {
+                (end, _) if self.more => end.saturating_duration_since(Instant::now()),
+                _ => pause,
+            };
             let pause = if self.unsent.is_empty() { pause } else { pause.min(RETRY) };
             match self.poll.poll(&mut events, Some(pause)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -258,13 +271,13 @@ impl MediaThread {
     /// Executes the commands of session control. Returns whether the thread continues.
     pub(super) fn execute_commands(&mut self) -> bool {
         loop {
-            match self.commands.try_recv() {
+            match self.commands.pop() {
                 Ok(Command::Add(place, peer)) => self.add(place, peer),
                 Ok(Command::RequestKeyFrame(place)) => self.request_key_frame(place),
                 Ok(Command::Close(place)) => self.close(place),
                 Ok(Command::DiscardOutcomes) => self.outcomes.clear(),
-                Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
-                Err(TryRecvError::Empty) => return true,
+                Ok(Command::End) => return false,
+                Err(_) => return !self.commands.is_abandoned(),
             }
         }
     }
@@ -280,20 +293,31 @@ impl MediaThread {
 
     /// Requests a key frame from a publisher.
     fn request_key_frame(&mut self, place: usize) {
-        let Some(peer) = &mut self.peers[place] else { return };
-        let Some(video) = peer.tracks[0].filter(|_| !peer.ended) else { return };
-        if let Some(stream) = peer.rtc.direct_api().stream_rx_by_mid(video.mid, None) {
-            stream.request_keyframe(KeyframeRequestKind::Pli);
+        let request = |peer: &mut Peer| {
+            let mid = peer.tracks[0]?.mid;
+            let mut direct = peer.rtc.direct_api();
+            direct.stream_rx_by_mid(mid, None)?.request_keyframe(KeyframeRequestKind::Pli);
+            Some(())
+        };
+        if self.call(place, request).flatten().is_some() {
+            self.drive(place, Input::Timeout(Instant::now()));
         }
-        self.drive(place, Input::Timeout(Instant::now()));
+    }
+
+    /// Calls the library for a peer that has not ended.
+    fn call<T>(&mut self, place: usize, run: impl FnOnce(&mut Peer) -> T) -> Option<T> {
+        let peer = self.peers.get_mut(place)?.as_deref_mut().filter(|peer| !peer.ended)?;
+        let result = catch_unwind(AssertUnwindSafe(|| run(peer)));
+        if result.is_err() {
+            peer.ended = true;
+            self.unsent.push_back((place, peer.number, Signal::Disconnected));
+        }
+        result.ok()
     }
 
     /// Tells a peer that its session ends, and removes it.
     fn close(&mut self, place: usize) {
-        if let Some(peer) = &mut self.peers[place]
-            && !peer.ended
-            && peer.rtc.close().is_ok()
-        {
+        if self.call(place, |peer| peer.rtc.close().is_ok()) == Some(true) {
             self.drive(place, Input::Timeout(Instant::now()));
         }
         self.peers[place] = None;
@@ -339,28 +363,30 @@ impl MediaThread {
     fn send(&mut self, of: &Sending<'_>) -> bool {
         let epoch = self.epoch;
         let Some((place, kind)) = self.peer_of(of.client.session) else { return false };
-        let Some(peer) = self.peers[place].as_mut().filter(|peer| !peer.ended) else {
-            return false;
-        };
-        let Some(track) = peer.tracks[kind].filter(|_| peer.connected) else { return false };
-        let row = of.client.row;
-        let first = row.get(SessionField::SequenceBase).wrapping_add(of.sequence);
-        let captured =
-            epoch.0 + Duration::from_nanos(track.wall_ns(of.rtp_time).saturating_sub(epoch.1));
+        let first = of.client.row.get(SessionField::SequenceBase).wrapping_add(of.sequence);
         let marks = marks_frames(u8::try_from(of.client.media.payload_type & 127).unwrap_or(0));
-        let mut direct = peer.rtc.direct_api();
-        let Some(stream) = direct.stream_tx_by_mid(track.mid, None) else { return false };
-        let records = of.packets.records;
-        for ((at, record), number) in records.iter().enumerate().zip(first..) {
-            let (header, part) = of.packets.payload(record);
-            let payload = [header, part].concat();
-            let last = at + 1 == records.len();
-            let packet =
-                RtpWrite::new(track.payload_type, number.into(), of.rtp_time, captured, payload);
-            stream.write_rtp(packet.marker(last && marks).nackable(kind == 0));
+        let write = |peer: &mut Peer| {
+            let track = peer.tracks[kind].filter(|_| peer.connected)?;
+            let wall_ns = track.wall_ns(of.rtp_time);
+            let captured = epoch.0 + Duration::from_nanos(wall_ns.saturating_sub(epoch.1));
+            let mut direct = peer.rtc.direct_api();
+            let stream = direct.stream_tx_by_mid(track.mid, None)?;
+            let records = of.packets.records;
+            for ((at, record), number) in records.iter().enumerate().zip(first..) {
+                let (header, part) = of.packets.payload(record);
+                let payload = [header, part].concat();
+                let last = at + 1 == records.len();
+                let (kind_of, number) = (track.payload_type, number.into());
+                let packet = RtpWrite::new(kind_of, number, of.rtp_time, captured, payload);
+                stream.write_rtp(packet.marker(last && marks).nackable(kind == 0));
+            }
+            Some(())
+        };
+        let written = self.call(place, write).flatten().is_some();
+        if written {
+            self.drive(place, Input::Timeout(Instant::now()));
         }
-        self.drive(place, Input::Timeout(Instant::now()));
-        true
+        written
     }
 
     /// Records the data plane's sender report of a row: str0m sends its own. A goodbye ends the
@@ -376,8 +402,31 @@ impl MediaThread {
         }
     }
 
+    /// Returns whether there are datagrams to read, and time to do so. Without time, datagrams do
+    /// not wake the thread until the interval ends.
+    fn may_read(&mut self) -> io::Result<bool> {
+        if !self.more {
+            return Ok(false);
+        }
+        let now = Instant::now();
+        let (end, left) = &mut self.reading;
+        if now >= *end {
+            (*end, *left) = (now + READING_INTERVAL, READING_TIME);
+        }
+        let is_deaf = left.is_zero();
+        if is_deaf != std::mem::replace(&mut self.is_deaf, is_deaf) {
+            let (registry, socket) = (self.poll.registry(), &mut self.socket);
+            match is_deaf {
+                true => registry.deregister(socket)?,
+                false => registry.register(socket, DATAGRAMS, Interest::READABLE)?,
+            }
+        }
+        Ok(!is_deaf)
+    }
+
     /// Reads datagrams of the socket, at most [`BATCH`].
     fn receive(&mut self) {
+        let began = Instant::now();
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut read = 0;
         while read < BATCH
@@ -390,12 +439,13 @@ impl MediaThread {
         // Events are edge-triggered: there is none for what is left.
         self.more = read == BATCH;
         self.buffer = buffer;
+        self.reading.1 = self.reading.1.saturating_sub(began.elapsed());
     }
 
     fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
         let now = Instant::now();
-        let receive = Receive::new(Protocol::Udp, from, self.address, bytes);
-        let Ok(receive) = receive else {
+        let parse = || Receive::new(Protocol::Udp, from, self.address, bytes);
+        let Ok(Ok(receive)) = catch_unwind(AssertUnwindSafe(parse)) else {
             self.counters.stray_datagrams.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -403,7 +453,9 @@ impl MediaThread {
         let known =
             |peer: &Option<Box<Peer>>| peer.as_ref().is_some_and(|peer| peer.remote == Some(from));
         let accepts = |peer: &Option<Box<Peer>>| {
-            peer.as_ref().is_some_and(|peer| !peer.ended && peer.rtc.accepts(&input))
+            let accepts = |peer: &Peer| !peer.ended && peer.rtc.accepts(&input);
+            let accepts = || peer.as_deref().is_some_and(accepts);
+            catch_unwind(AssertUnwindSafe(accepts)).unwrap_or(false)
         };
         let place = self.peers.iter().position(known).filter(|place| accepts(&self.peers[*place]));
         let place = place.or_else(|| self.peers.iter().position(accepts));
@@ -476,7 +528,6 @@ impl MediaThread {
                 }
             }
         };
-        // A panic of the library must end one peer, not the server.
         let ran = catch_unwind(AssertUnwindSafe(run));
         if !matches!(ran, Ok(Ok(()))) || !rtc.is_alive() {
             *ended = true;
@@ -487,15 +538,11 @@ impl MediaThread {
     /// Sends signals to session control. Returns whether it must be woken for them.
     fn send_signals(&mut self) -> bool {
         let mut wakes = false;
-        while let Some(signal) = self.unsent.pop_front() {
-            let urgent = !matches!(signal.2, Signal::Estimate(_));
-            match self.signals.try_send(signal) {
-                Ok(()) => wakes |= urgent,
-                Err(TrySendError::Full(signal) | TrySendError::Disconnected(signal)) => {
-                    self.unsent.push_front(signal);
-                    break;
-                }
-            }
+        while !self.signals.is_full()
+            && let Some(signal) = self.unsent.pop_front()
+        {
+            wakes |= !matches!(signal.2, Signal::Estimate(_));
+            let _ = self.signals.push(signal);
         }
         wakes
     }
