@@ -33,7 +33,7 @@ MILLSTREAM=$(realpath "$MILLSTREAM")
 export MILLSTREAM
 # Generated conformance traces. They are not in the repository.
 export MILLSTREAM_TRACES=$target/traces
-# Its threads spin while they wait for work, in every process that imports numpy.
+# OpenBLAS's threads spin while they wait for work, in every process that imports numpy.
 export OPENBLAS_NUM_THREADS=1
 if [[ -n ${MAKE_TRACES:-} ]]; then
     "$MAKE_TRACES" --generated "$MILLSTREAM_TRACES"

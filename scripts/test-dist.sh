@@ -50,7 +50,8 @@ wheels() {
         # shellcheck disable=SC1091
         (
             source scripts/python-env.sh
-            pip download --quiet --only-binary :all: --python-version "$running" --dest "$to" \
+            python_tools
+            "$target/$uv/bin/pip" download --quiet --only-binary :all: --python-version "$running" --dest "$to" \
                 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
                 numpy pyarrow tomli-w tqdm
         )

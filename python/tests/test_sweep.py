@@ -133,7 +133,7 @@ def whole_table(tmp_path: Path, duration: str) -> bytes:
 def test_a_killed_local_worker_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    duration = "40 s"
+    duration = "100 s"
     folder = tmp_path / "killed"
     assert not workers()
     rerun: list[str] = []

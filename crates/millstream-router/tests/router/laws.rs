@@ -100,7 +100,7 @@ proptest! {
         }
         let mut used = vec![0u64; many];
         let mut now_ns = 0;
-        let end_ns = 100_000_000;
+        let end_ns = 250_000_000;
         let mut state = 1u64;
         while now_ns < end_ns {
             let process = cpu.choose(now_ns).unwrap();
