@@ -51,7 +51,8 @@ wheels() {
         (
             source scripts/python-env.sh
             python_tools
-            "$target/$uv/bin/pip" download --quiet --only-binary :all: --python-version "$running" --dest "$to" \
+            "$target/$uv/bin/pip" download --quiet --only-binary :all: --dest "$to" \
+                --python-version "$running" \
                 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
                 numpy pyarrow tomli-w tqdm
         )
