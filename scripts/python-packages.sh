@@ -4,6 +4,9 @@
 # uv installs them in a tenth of pip's processor time. It does not read pip's settings, so pip
 # installs them where these name an index, and where uv fails.
 uv=uv==0.13.9
+# Modules are compiled when they are first imported, unless this variable is set: then in every
+# process.
+unset PYTHONDONTWRITEBYTECODE
 
 # python_environment FOLDER [PYTHON]: creates an empty virtual environment. As root, installs a
 # missing python3-venv by apt.
@@ -29,7 +32,7 @@ python_tools() {
 }
 
 # python_packages FOLDER ARGUMENT...: installs packages into the environment, as `pip install
-# ARGUMENT...` does. Modules are compiled when they are first imported.
+# ARGUMENT...` does.
 python_packages() {
     local python=$1/bin/python tools=$target/$uv
     shift
