@@ -37,6 +37,7 @@ pub(crate) fn signal(mut counter: &File) {
 }
 
 /// Sets an event counter to 0.
+#[cfg(feature = "webrtc")]
 pub(crate) fn reset(mut counter: &File) {
     let _ = counter.read(&mut [0; size_of::<u64>()]);
 }
