@@ -296,14 +296,14 @@ for round in $(seq $rounds); do
             report_cost
             report_log "$name"
         fi
-        # The voice arrives as its source says, so `check` bounds its longest delay, apart from the
-        # lateness of a timer: a packet's time is allowed. It guarantees the windows of all streams.
+        # The voice arrives as its source says, so `check` bounds its longest delay. It guarantees
+        # the windows of all streams.
         ./millstream attach v0 --status --json >status
         if grep -E '"(missed|violations)": [1-9]' status; then exit 1; fi
         awk -F '[:,]' '/"name"/ { name = $2 } name !~ /voice/ { next }
             /"sojourn_longest_ns"/ { longest = $2 + 0 } /"delay_bound_ns"/ { bound = $2 + 0 }
             END { print "  voice: longest delay " longest " ns, bound " bound " ns"
-                exit !(longest > 0 && longest <= bound + 615200) }' status
+                exit !(longest > 0 && longest <= bound) }' status
         detach
     done
 done
