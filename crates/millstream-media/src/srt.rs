@@ -7,8 +7,8 @@
 //! ```
 //! No Rust library of SRT is kept as well as libsrt. The program runs outside of the confined
 //! server, so the server does not parse SRT. The program parses packets from a network, so it runs
-//! without capabilities, and as user `nobody` if the server runs as root. It serves one sender at a
-//! time.
+//! without capabilities; if the server runs as root, its user is `nobody`. It serves one sender at
+//! a time.
 
 use millstream_scenario::SrtInput;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ const DROP: &str = "setpriv";
 const DROPPED: [&str; 5] =
     ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--pdeathsig", "KILL"];
 
-/// Further arguments if the server runs as root: they change user and group to `nobody`.
+/// Further arguments for a server that runs as root: user and group become `nobody`.
 const DROPPED_OF_ROOT: [&str; 4] =
     ["--bounding-set=-all", "--reuid=65534", "--regid=65534", "--clear-groups"];
 

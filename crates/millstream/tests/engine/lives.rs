@@ -402,7 +402,7 @@ impl Life {
                 let gap_ns = opens_ns.map_or(0, |opens_ns| opens_ns.saturating_sub(self.now_ns));
                 gap_ns.saturating_sub(early_ns)
             }
-            // All streams whose periods are not near the end of time are late afterwards.
+            // Then all streams are late, but for those with periods near the end of time.
             11..14 => {
                 counts.pauses += 1;
                 longest_ns.saturating_mul(self.random.of(&[1, 2, 100]))

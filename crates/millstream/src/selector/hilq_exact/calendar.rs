@@ -400,11 +400,11 @@ impl Calendar {
         self.dwcs.rank(&line.state, line.head())
     }
 
-    /// Moves the first buckets of the ring to the front if it holds few streams. Stops at a bucket
-    /// whose deadlines have all passed at `now_ns`, and at one after a stream of the backup heap.
+    /// Moves the first buckets of the ring to the front if the front holds few streams. Stops at a
+    /// bucket of missed deadlines, and at one that begins after a stream of the backup heap.
     ///
-    /// If `reviews`, a due review of the width is done first. It may move streams from the backup
-    /// heap to the ring, also those whose deadlines have passed.
+    /// If `reviews`, a due review of the width is done first. It may move late streams, too, from
+    /// the backup heap to the ring.
     #[inline(always)]
     pub(super) fn fill_front(&mut self, now_ns: u64, reviews: bool) {
         if self.front.len() < AHEAD && !self.is_ring_empty() {

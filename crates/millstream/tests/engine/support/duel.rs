@@ -61,7 +61,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Returns a group without streams, of which the first is the reference.
+    /// Returns a group of schedulers without streams. The first one is the reference.
     pub(crate) fn new(members: Vec<(String, Box<dyn DynScheduler + Send>)>) -> Self {
         Self { members, seen: Default::default() }
     }
