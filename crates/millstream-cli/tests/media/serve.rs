@@ -385,6 +385,29 @@ fn requests_of_port_scanners_are_answered_or_closed() {
     server.end();
 }
 
+/// The goodbye of a closed session comes from the data plane when another client may already have
+/// the place of its connection.
+#[test]
+fn a_client_gets_no_packet_of_the_one_before_it() {
+    let server = Server::start(60, "50 Mbps", "connections = 2", DEADLINE, ", repeat = true");
+    for round in 0..40 {
+        let mut player = Player::open(server.rtsp, "film");
+        assert_eq!(player.set_up(true).status(), StatusCode::Ok);
+        player.play();
+        drop(player);
+        let mut next = TcpStream::connect(server.rtsp).unwrap();
+        next.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
+        next.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let mut answer = Vec::new();
+        let end = next.read_to_end(&mut answer).unwrap_err();
+        assert_eq!(end.kind(), std::io::ErrorKind::WouldBlock);
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.starts_with("RTSP/1.0 200"), "round {round}: {text}");
+        assert!(text.ends_with("\r\n\r\n") && !text.contains('$'), "round {round}: {text}");
+    }
+    server.end();
+}
+
 #[test]
 fn a_vanished_client_frees_its_bandwidth() {
     let server = Server::start(60, "1.3 Mbps", "", DEADLINE, ", repeat = true");

@@ -634,6 +634,21 @@ impl Sessions {
         of.map(|(number, _)| number).collect()
     }
 
+    /// Stops the sessions of a closed connection.
+    ///
+    /// The data plane's last orders for them follow, and another client may have the connection's
+    /// place by then. So none of them, stopping or not, names the place from here on.
+    pub(crate) fn disconnect(&mut self, connection: usize, waker: &impl AsWakeSocket) {
+        for number in self.of_connection(connection) {
+            self.request_state(number, RequestedState::Stop, waker);
+        }
+        for session in self.all.iter_mut().flatten() {
+            if session.connection == connection {
+                session.connection = NO_CONNECTION;
+            }
+        }
+    }
+
     /// Returns the total rate of the streams interleaved in a connection, bits/s.
     pub(crate) fn interleaved_bps(&self, library: &Library, connection: usize) -> u64 {
         let of_it = self.iter().filter(|(_, session)| {
@@ -853,6 +868,29 @@ mod tests {
         assert_eq!(here.tracks(taken).len(), 2);
         here.stop_silent(silent_ns + 11 * S, 10 * S, &waker, |_| None);
         assert_eq!(here.tracks(taken).len(), 0);
+    }
+
+    #[test]
+    fn no_session_names_the_place_of_a_closed_connection() {
+        let (library, _) = resources();
+        let (waker, _other) = mio::net::UnixStream::pair().unwrap();
+        let region = Region::create(library.rows(4)).unwrap().0;
+        let mut sessions = Sessions::new(region, 20_000_000);
+        sessions.video_rows = 4;
+        let peer = IpAddr::from([10, 1, 2, 3]);
+        let mut admit = |connection| {
+            let by = Requester { peer, connection, secured: false };
+            sessions.admit(library, TONE[0], None, Transport::Interleaved(0, 1), by, 1).unwrap()
+        };
+        let [playing, torn_down, other] = [7, 7, 8].map(&mut admit);
+        sessions.request_state(torn_down, RequestedState::Stop, &waker);
+        sessions.disconnect(7, &waker);
+        let connections =
+            [playing, torn_down, other].map(|row| sessions.get(row).unwrap().connection);
+        assert_eq!(connections, [NO_CONNECTION, NO_CONNECTION, 8]);
+        let requested = [playing, torn_down, other]
+            .map(|row| sessions.region.session(row).requested_state() == RequestedState::Stop);
+        assert_eq!(requested, [true, true, false]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::rtsp::session::Sessions;
 use crate::rtsp::tcp;
 use crate::rtsp::tls::Secured;
 use crate::rtsp::{Requester, RtspHandler};
-use crate::shared_memory::region::{Region, RequestedState};
+use crate::shared_memory::region::Region;
 use crate::webrtc::handler::WebRtcHandler;
 use crate::webrtc::peers::Peers;
 
@@ -69,9 +69,7 @@ impl<'a> Dependents<'a> {
     /// Ends what depends on the closed connection at `place`.
     fn end(&mut self, place: usize, now_ns: u64) {
         self.live.closed(place, now_ns);
-        for number in self.sessions.of_connection(place) {
-            self.sessions.request_state(number, RequestedState::Stop, self.waker);
-        }
+        self.sessions.disconnect(place, self.waker);
     }
 }
 
