@@ -229,6 +229,12 @@ pub(crate) struct AttachArguments {
     /// Print the counters in Prometheus' text format, for the textfile collector of node_exporter
     #[arg(long, requires = "status", conflicts_with_all = ["file", "json"])]
     pub(crate) prometheus: bool,
+    /// Serve the counters at an address, such as 127.0.0.1:9817, until Ctrl-C: a dashboard,
+    /// `/status` as JSON and `/metrics` for Prometheus
+    #[cfg(feature = "live")]
+    #[arg(long, value_name = "ADDRESS", requires = "status",
+          conflicts_with_all = ["file", "json", "prometheus"])]
+    pub(crate) listen: Option<SocketAddr>,
 }
 
 /// What approximates a scenario in a kernel without BPF qdiscs.

@@ -1,5 +1,5 @@
-//! Confines `route`, `serve` and the processes of `serve` once their ports are open. It limits what
-//! an exploit of a packet, request or module parser can do.
+//! Confines `route`, `serve` with its processes, and `attach --listen`, once their ports are open.
+//! It limits what an exploit of a packet, request or module parser can do.
 //!
 //! | what | mechanism | applied when |
 //! |---|---|---|
@@ -86,7 +86,14 @@ impl Server {
                 records: records.is_some(),
                 directories,
             },
-            files: Files { executes_itself, removes, records, directories, listens: None },
+            files: Files {
+                executes_itself,
+                executes: None,
+                removes,
+                records,
+                directories,
+                listens: None,
+            },
         }
     }
 

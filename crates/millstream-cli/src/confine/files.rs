@@ -18,6 +18,8 @@ const VERSION: ABI = ABI::V6;
 pub(crate) struct Files {
     /// Whether the program executes itself as a child process.
     pub(crate) executes_itself: bool,
+    /// Another program that it executes.
+    pub(crate) executes: Option<PathBuf>,
     /// A file that the program removes at exit.
     pub(crate) removes: Option<PathBuf>,
     /// The directory beneath which the program creates, writes and removes recordings.
@@ -53,8 +55,11 @@ pub(crate) fn limit(files: &Files) -> Result<Enforcement, RulesetError> {
     let mut rules = allow(rules, Path::new("/"), reads)?;
     if files.executes_itself {
         rules = allow(rules, Path::new("/dev/null"), AccessFs::WriteFile.into())?;
-        for program in programs() {
-            rules = allow(rules, &program, AccessFs::Execute.into())?;
+    }
+    let own = std::env::current_exe().ok().filter(|_| files.executes_itself);
+    for program in own.into_iter().chain(files.executes.clone()) {
+        for executed in loaders().into_iter().chain([program]) {
+            rules = allow(rules, &executed, AccessFs::Execute.into())?;
         }
     }
     if let Some(folder) = files.removes.as_deref().and_then(Path::parent) {
@@ -90,17 +95,16 @@ fn allow(
     }
 }
 
-/// Returns the paths of this program and of its dynamic loader, which the kernel executes with it.
-fn programs() -> Vec<PathBuf> {
+/// Returns the path of this program's dynamic loader, which the kernel executes with a program.
+fn loaders() -> Vec<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mapped = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_loader = |path: &&Path| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("ld-"))
     };
-    let mut programs: Vec<PathBuf> = mapped.filter(is_loader).map(Path::to_owned).collect();
-    programs.extend(std::env::current_exe());
-    programs.dedup();
-    programs
+    let mut loaders: Vec<PathBuf> = mapped.filter(is_loader).map(Path::to_owned).collect();
+    loaders.dedup();
+    loaders
 }
 
 #[cfg(test)]
@@ -164,6 +168,14 @@ mod tests {
             (fs::remove_file(&socket).is_ok(), started.unwrap().success(), other)
         });
         assert!(tried.is_none_or(|tried| tried == (true, true, true)), "{tried:?}");
+    }
+
+    #[test]
+    fn one_other_program_can_be_executed() {
+        let may = Files { executes: Some("/bin/true".into()), ..Files::default() };
+        let run = |program| Command::new(program).status().map(drop);
+        let tried = limited(may, move || (run("/bin/true").is_ok(), denied(run("/bin/ls"))));
+        assert!(tried.is_none_or(|tried| tried == (true, true)), "{tried:?}");
     }
 
     #[test]
