@@ -15,8 +15,8 @@
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
 # make soak     advisories, all documentation, ThreadSanitizer, the systemd units, all Pythons,
 #               Prometheus, the qdisc in a Linux kernel, the pages in Chromium, random lives of
-#               the engine, a part of the mutants, two hours of the router, ns-3 and DPDK with
-#               the C library, every player with every codec, a minute of three players, then
+#               the engine, a part of the mutants, two hours of the router, DPDK beside
+#               rte_sched, every player with every codec, a minute of three players, then
 #               `make fuzz` (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route, five seeds each;
 #               hours, or nothing for designs whose netlist is unchanged
@@ -90,7 +90,7 @@ soak:
 		for core in engine router media; do scripts/mutants.sh $$core; done; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
 		cargo test --quiet -p millstream-cli --test route autorate -- --ignored; \
-		scripts/test-tools.sh integrations; integrations/ns3/check.py; \
+		scripts/test-tools.sh integrations; scripts/c-library.sh "$$PWD/target/c"; \
 		integrations/dpdk/run.sh "$$PWD/target/c"; \
 		scripts/test-tools.sh players; MILLSTREAM=target/debug/millstream scripts/players.py; \
 		cargo test --quiet -p millstream-cli --test media -- --ignored; \

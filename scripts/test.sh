@@ -49,7 +49,7 @@ end() {
 trap end EXIT
 
 downloads() {
-    scripts/test-tools.sh
+    scripts/test-tools.sh integrations
     scripts/kernel-packages.sh
     (
         source scripts/rtl-tools.sh
@@ -136,6 +136,11 @@ cargo test --workspace --quiet --doc
 
 step "C library, installed"
 scripts/test-c-library.sh
+
+step "the C library in ns-3 and DPDK"
+PROFILE=dev scripts/c-library.sh "$PWD/target/c"
+integrations/ns3/check.py target/c
+integrations/dpdk/run.sh "$PWD/target/c" quick
 
 step "exposure of the systemd units"
 scripts/exposure.sh

@@ -2,16 +2,15 @@
 # Builds the stage and its programs, forwards packets between vdevs, checks the shares, and measures
 # the stage beside rte_sched, in turns. No huge pages, no network card.
 #
-# Usage: integrations/dpdk/run.sh [PREFIX]. PREFIX has the C library, as scripts/c-library.sh
-# installs it; by default this builds it into target/c. Needs libdpdk-dev, Python 3 and a C
-# compiler.
+# Usage: integrations/dpdk/run.sh [PREFIX [quick]]. PREFIX has the C library, as
+# scripts/c-library.sh installs it; by default this builds it into target/c. `quick` measures
+# nothing: the part of `make test`. Needs libdpdk-dev, Python 3 and a C compiler.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 prefix=${1:-$PWD/target/c}
 [[ $# -gt 0 ]] || scripts/c-library.sh "$prefix"
 folder=$PWD/target/dpdk
 mkdir -p "$folder"
-benches/peers/build.sh "$folder"
 read -ra include < <(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g')
 read -ra libraries < <(pkg-config --libs libdpdk)
 for program in bench forward; do
@@ -73,6 +72,9 @@ unshare --map-root-user --net bash -euc '
 echo "between two ports of net_null, without packets' contents:"
 "$folder/forward" "${eal[@]}" --vdev=net_null0 --vdev=net_null1 -- drr 10000000 1 1
 
+[[ ${2:-} != quick ]] || exit 0
+
+benches/peers/build.sh "$folder"
 echo "ns a packet:"
 for streams in 16 1024 4096; do
     for round in 1 2 3; do
