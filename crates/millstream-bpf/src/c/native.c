@@ -158,9 +158,12 @@ void ms_native_join(struct ms_config *config, struct ms_native *state, u64 now_n
 void ms_native_reconfigure(struct ms_config *config, struct ms_native *state, struct ms_config *old,
 			   u64 now_ns)
 {
-	struct ms_scheduler s = scheduler(config, state);
+	struct ms_scheduler s = scheduler(config, state), before = scheduler(old, state);
+	u32 i;
 
-	ms_reconfigure(&s, old, now_ns);
+	ms_advance(&before, now_ns);
+	for (i = 0; i < config->streams; i++)
+		ms_reconfigure(&s, old, now_ns, i);
 }
 
 u64 ms_native_next_opening_ns(struct ms_config *config, struct ms_native *state)

@@ -12,6 +12,15 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
+
+/*
+ * Functions that are not static are checked by the verifier once each, not in every call. What they
+ * call is checked with them, unless it is such a function too.
+ */
+int scheduler_reach(u64 now_ns);
+int scheduler_advance(u64 now_ns);
+#define MS_CLOCK_REACH(s, now_ns) scheduler_reach(now_ns)
+#define MS_ADVANCE(s, now_ns) scheduler_advance(now_ns)
 #include "scheduler.h"
 
 /* Reads a big-endian number of a packet, for filters: MS_SIZE() of 0x10, 0x08 and 0x00. */
@@ -178,23 +187,40 @@ static __always_inline struct ms_config *configuration(void)
 	return &ms_configs[ms_link.applied & 1];
 }
 
-static __always_inline void log_event(u64 now_ns, u32 stream, u32 bytes, u16 event)
+__noinline int log_event(u64 now_ns, u32 stream, u32 bytes, u32 event)
 {
 	u64 at = ms_log.count;
 
 	if (!configuration()->logs || at >= LOG_ENTRIES)
-		return;
+		return 0;
 	at &= LOG_ENTRIES - 1;
 	ms_log.entries[at].time_ns = now_ns;
 	ms_log.entries[at].bytes = bytes;
 	ms_log.entries[at].stream = stream;
 	ms_log.entries[at].event = event;
 	ms_log.count++;
+	return 0;
 }
 
-/* The scheduler's operations are global functions, which the verifier checks one by one. */
+/* The scheduler's operations. */
 
 #define SCHEDULER(s) struct ms_scheduler s = { configuration(), &ms_state, &ms_flows }
+
+__noinline int scheduler_reach(u64 now_ns)
+{
+	SCHEDULER(s);
+
+	ms_clock_reach(&s, now_ns);
+	return 0;
+}
+
+__noinline int scheduler_advance(u64 now_ns)
+{
+	SCHEDULER(s);
+
+	ms_advance(&s, now_ns);
+	return 0;
+}
 
 __noinline int scheduler_arrive(u64 now_ns, u32 stream, u32 bytes)
 {
@@ -296,12 +322,11 @@ __noinline u64 scheduler_transmission_ns(u32 bytes)
 	return ms_transmission_ns(&s, bytes);
 }
 
-__noinline int scheduler_reconfigure(u64 now_ns)
+__noinline int scheduler_reconfigure(u64 now_ns, u32 stream)
 {
 	struct ms_scheduler s = { &ms_configs[~ms_link.applied & 1], &ms_state, &ms_flows };
 
-	ms_reconfigure(&s, configuration(), now_ns);
-	ms_link.applied = ~ms_link.applied & 1;
+	ms_reconfigure(&s, configuration(), now_ns, stream);
 	return 0;
 }
 
@@ -471,8 +496,14 @@ static __always_inline u32 classify(struct sk_buff *skb)
 
 static __always_inline void apply_changes(u64 now_ns)
 {
-	if ((ms_current & 1) != ms_link.applied)
-		scheduler_reconfigure(now_ns);
+	u32 i, next = ms_current & 1;
+
+	if (next == ms_link.applied)
+		return;
+	scheduler_advance(now_ns);
+	bpf_for(i, 0, ms_configs[next].streams)
+		scheduler_reconfigure(now_ns, i);
+	ms_link.applied = next;
 }
 
 static __always_inline int has_flows(u32 stream)
@@ -663,7 +694,7 @@ drop:
 	return NET_XMIT_DROP;
 }
 
-static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
+__noinline int count_sojourn(u32 stream, u64 sojourn_ns)
 {
 	u32 bucket = 0, shift;
 
@@ -681,6 +712,7 @@ static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
 	if (bucket > 39)
 		bucket = 39;
 	ms_link.sojourn[stream][bucket]++;
+	return 0;
 }
 
 /* Drops the late head of a stream. Returns 0 if there is none, which does not happen. */

@@ -411,6 +411,11 @@ MS_INLINE u64 ms_next_opening_ns(const struct ms_scheduler *s, u32 *first)
 	return least;
 }
 
+/* May be defined as a function that is not inlined. */
+#ifndef MS_CLOCK_REACH
+#define MS_CLOCK_REACH(s, now_ns) ms_clock_reach(s, now_ns)
+#endif
+
 /* Advances time. Heads that rate caps admit meanwhile become active in the order of time. */
 MS_INLINE void ms_advance(const struct ms_scheduler *s, u64 now_ns)
 {
@@ -422,11 +427,11 @@ MS_INLINE void ms_advance(const struct ms_scheduler *s, u64 now_ns)
 
 			if (first == MS_NONE || from_ns > now_ns)
 				break;
-			ms_clock_reach(s, from_ns);
+			MS_CLOCK_REACH(s, from_ns);
 			ms_activate(s, first, MS_OPENED);
 		}
 	}
-	ms_clock_reach(s, now_ns);
+	MS_CLOCK_REACH(s, now_ns);
 }
 
 /* DWCS. */
@@ -684,13 +689,18 @@ MS_INLINE u32 ms_first_by_turn(const struct ms_scheduler *s)
 	return first;
 }
 
+/* May be defined as a function that is not inlined; the operations below call it. */
+#ifndef MS_ADVANCE
+#define MS_ADVANCE(s, now_ns) ms_advance(s, now_ns)
+#endif
+
 /*
  * Begins a decision. Returns 0 if no packet waits: the busy period is over. Call on every
  * link-idle event.
  */
 MS_INLINE int ms_begin(const struct ms_scheduler *s, u64 now_ns)
 {
-	ms_advance(s, now_ns);
+	MS_ADVANCE(s, now_ns);
 	if (s->state->waiting)
 		return 1;
 	if (s->config->discipline == MS_WF2Q_PLUS)
@@ -732,7 +742,7 @@ MS_INLINE int ms_arrive(const struct ms_scheduler *s, u64 now_ns, u32 i, u32 byt
 		stream->dropped_full++;
 		return 0;
 	}
-	ms_advance(s, now_ns);
+	MS_ADVANCE(s, now_ns);
 	ms_join(s, now_ns, i, now_ns, bytes);
 	return 1;
 }
@@ -786,7 +796,7 @@ MS_INLINE int ms_needs_head(const struct ms_scheduler *s, u64 now_ns, u32 i)
 {
 	if (ms_stream(s, i)->waiting)
 		return 0;
-	ms_advance(s, now_ns);
+	MS_ADVANCE(s, now_ns);
 	return 1;
 }
 
@@ -844,41 +854,37 @@ MS_INLINE void ms_departed(const struct ms_scheduler *s, u64 now_ns, u32 i, int 
 }
 
 /*
- * Continues under `s->config` in place of `old`. Both have the same discipline and the same order
- * of streams, with the same flows; the new one may have more streams. No packet is lost, tags and
+ * Continues stream `i` under `s->config` in place of `old`. Call ms_advance() under `old`, then
+ * this for every stream of `s->config`. Both have the same discipline and the same order of
+ * streams, with the same flows; the new one may have more streams. No packet is lost, tags and
  * deadlines of heads stay, and changed windows begin anew.
  */
-MS_INLINE void ms_reconfigure(const struct ms_scheduler *s, struct ms_config *old, u64 now_ns)
+MS_INLINE void ms_reconfigure(const struct ms_scheduler *s, struct ms_config *old, u64 now_ns,
+			      u32 i)
 {
 	struct ms_scheduler before = { old, s->state, s->flows };
-	u32 i, n = ms_streams(s);
+	struct ms_stream *stream = ms_stream(s, i);
+	struct ms_contract *contract = ms_contract(s, i), *was = ms_contract(&before, i);
+	u64 from_ns = 0;
 
-	ms_advance(&before, now_ns);
-	MS_EACH(i, n) {
-		struct ms_stream *stream = ms_stream(s, i);
-		struct ms_contract *contract = ms_contract(s, i), *was = ms_contract(&before, i);
-		u64 from_ns = 0;
-
-		if (contract->window_lost != was->window_lost ||
-		    contract->window_of != was->window_of) {
-			ms_window_restore(stream, contract);
-			stream->tagged = 0;
-		}
-		if (contract->cap_bps != was->cap_bps) {
-			/* The rest is in units of the old rate. */
-			stream->arrival.ns += stream->arrival.rest > 0;
-			stream->arrival.rest = 0;
-		}
-		if (stream->location == MS_IDLE)
-			continue;
-		if (contract->flags & MS_CAPPED)
-			from_ns = ms_conforms_ns(s, i);
-		if (from_ns > now_ns) {
-			stream->opens_ns = from_ns;
-			ms_move(s->state, stream, MS_PARKED);
-		} else if (stream->location == MS_PARKED) {
-			ms_activate(s, i, MS_OPENED);
-		}
+	if (contract->window_lost != was->window_lost || contract->window_of != was->window_of) {
+		ms_window_restore(stream, contract);
+		stream->tagged = 0;
+	}
+	if (contract->cap_bps != was->cap_bps) {
+		/* The rest is in units of the old rate. */
+		stream->arrival.ns += stream->arrival.rest > 0;
+		stream->arrival.rest = 0;
+	}
+	if (stream->location == MS_IDLE)
+		return;
+	if (contract->flags & MS_CAPPED)
+		from_ns = ms_conforms_ns(s, i);
+	if (from_ns > now_ns) {
+		stream->opens_ns = from_ns;
+		ms_move(s->state, stream, MS_PARKED);
+	} else if (stream->location == MS_PARKED) {
+		ms_activate(s, i, MS_OPENED);
 	}
 }
 
