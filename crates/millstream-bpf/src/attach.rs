@@ -57,8 +57,9 @@ const COUNTERS_AT: usize = 152;
 const WAITING_IN_FLOWS_AT: usize = 232;
 const FLOWS_AT: usize = 240;
 
-/// `struct ms_link`: the size of the fields before the sojourn times, their buckets, and the
-/// offsets of their sums and maxima.
+/// `struct ms_link`: the offset of the configuration in use; the size of the fields before the
+/// sojourn times, their buckets, and the offsets of their sums and maxima.
+const APPLIED_AT: usize = 24;
 const TIMES_HEADER: usize = 32;
 const BUCKETS: usize = 40;
 const SUMS_AT: usize = TIMES_HEADER + MAX_STREAMS * BUCKETS * 8;
@@ -460,11 +461,13 @@ fn set(map: &mut OpenMapMut<'_>, bytes: &[u8]) {
 
 /// Writes the configuration that is not in use, then selects it.
 fn change(pins: &Path, qdisc: &Qdisc) -> Result<(), AttachError> {
-    let current = read(pins, "current")?[0] & 1;
     let mut both = read(pins, "config")?;
+    let selected = usize::from(read(pins, "current")?[0] & 1);
+    let selected = &both[selected * size_of::<Config>()..];
+    check_change(selected, &read(pins, "names")?, qdisc)?;
+    let current = unselect_waiting(pins)?;
     let (first, second) = both.split_at_mut(size_of::<Config>());
     let (old, other) = if current == 0 { (first, second) } else { (second, first) };
-    check_change(old, &read(pins, "names")?, qdisc)?;
     let new = qdisc.config.bytes();
     other[..new.len()].copy_from_slice(new);
     other[LOGS_AT..LOGS_AT + 4].copy_from_slice(&old[LOGS_AT..LOGS_AT + 4]);
@@ -474,6 +477,20 @@ fn change(pins: &Path, qdisc: &Qdisc) -> Result<(), AttachError> {
     write(pins, "current", &u32::from(current ^ 1).to_le_bytes())?;
     // Afterwards: rules may name streams that only the new configuration has.
     write(pins, "rules", qdisc.rules.bytes())
+}
+
+/// Returns the configuration in use, which is then also the selected one: a change that no packet
+/// has followed waits, and is not applied.
+fn unselect_waiting(pins: &Path) -> Result<u8, AttachError> {
+    loop {
+        let applied = u8::from(word(&read(pins, "times")?, APPLIED_AT) & 1 == 1);
+        if read(pins, "current")?[0] & 1 == applied {
+            return Ok(applied);
+        }
+        write(pins, "current", &u32::from(applied).to_le_bytes())?;
+        // An operation that has read the selection is over a moment later.
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Checks that the discipline and the streams stay, with their numbers and flows.

@@ -162,7 +162,7 @@ void ms_native_reconfigure(struct ms_config *config, struct ms_native *state, st
 	u32 i;
 
 	ms_advance(&before, now_ns);
-	for (i = 0; i < config->streams; i++)
+	for (i = 0; i < ms_streams(&s); i++)
 		ms_reconfigure(&s, old, now_ns, i);
 }
 

@@ -13,10 +13,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 
-/*
- * Functions that are not static are checked by the verifier once each, not in every call. What they
- * call is checked with them, unless it is such a function too.
- */
+/* The verifier checks each global function once, and static functions again in each caller. */
 int scheduler_reach(u64 now_ns);
 int scheduler_advance(u64 now_ns);
 #define MS_CLOCK_REACH(s, now_ns) scheduler_reach(now_ns)
@@ -496,12 +493,12 @@ static __always_inline u32 classify(struct sk_buff *skb)
 
 static __always_inline void apply_changes(u64 now_ns)
 {
-	u32 i, next = ms_current & 1;
+	u32 i, next = ms_current & 1, count = ms_configs[next].streams;
 
 	if (next == ms_link.applied)
 		return;
 	scheduler_advance(now_ns);
-	bpf_for(i, 0, ms_configs[next].streams)
+	bpf_for(i, 0, count < MS_STREAMS ? count : MS_STREAMS)
 		scheduler_reconfigure(now_ns, i);
 	ms_link.applied = next;
 }

@@ -411,7 +411,7 @@ MS_INLINE u64 ms_next_opening_ns(const struct ms_scheduler *s, u32 *first)
 	return least;
 }
 
-/* May be defined as a function that is not inlined. */
+/* Another definition must do what ms_clock_reach() does; it need not be inlined. */
 #ifndef MS_CLOCK_REACH
 #define MS_CLOCK_REACH(s, now_ns) ms_clock_reach(s, now_ns)
 #endif
@@ -689,7 +689,7 @@ MS_INLINE u32 ms_first_by_turn(const struct ms_scheduler *s)
 	return first;
 }
 
-/* May be defined as a function that is not inlined; the operations below call it. */
+/* Another definition must do what ms_advance() does; it need not be inlined. */
 #ifndef MS_ADVANCE
 #define MS_ADVANCE(s, now_ns) ms_advance(s, now_ns)
 #endif

@@ -218,7 +218,10 @@ sleep 1
 ./millstream attach v0 --status
 ./millstream attach v0 --status --listen 127.0.0.1:9817 2>listening &
 listening=$!
-until grep -q "http://127.0.0.1:9817/" listening; do sleep 0.1; done
+until grep -q "http://127.0.0.1:9817/" listening; do
+    kill -0 $listening
+    sleep 0.1
+done
 wget -q -O page http://127.0.0.1:9817/status
 grep -q '"discipline":"drr",.*"elapsed_ns":' page
 wget -q -O prometheus http://127.0.0.1:9817/metrics
@@ -235,6 +238,12 @@ awk -F '[:,]' '
 report_log change
 ip netns exec b /sbin/ping -q -c 2 -i 0.2 10.9.0.1 | grep ' 0% packet loss'
 ip link set v0 down
+# Of two changes without a packet between them, neither writes the contracts in use.
+./kernel_probe dump /sys/fs/bpf/millstream/v0/current >used
+./millstream attach v0 drr.toml
+./millstream attach v0 drr-exchanged.toml
+./kernel_probe dump /sys/fs/bpf/millstream/v0/current >selected
+if cmp -s used selected; then exit 1; fi
 ip link set v0 up
 ip netns exec b /sbin/ping -q -c 2 -i 0.2 10.9.0.1 | grep ' 0% packet loss'
 detach
