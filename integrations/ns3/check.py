@@ -30,7 +30,8 @@ LEAST_TRACES = 25
 def flags(*packages: str) -> list[str]:
     """Returns the flags of the compiler for installed packages."""
     command = ["pkg-config", "--cflags", "--libs", *packages]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return found.stdout.split()
 
 
 def build(prefix: Path, name: str) -> Path:

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | privileges | capabilities, `no_new_privs` ([`capabilities`]) | ports are open |
 //! | files, TCP ports | Landlock, if the kernel has it ([`files`]) | ports are open |
-//! | system calls | seccomp ([`system_calls`]) | the program runs |
+//! | system calls | seccomp ([`system_calls`]), except of `attach` | the program runs |
 
 pub(crate) mod capabilities;
 pub(crate) mod files;

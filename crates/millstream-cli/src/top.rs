@@ -104,6 +104,11 @@ fn fetch_status(address: SocketAddr) -> Result<(StatusSnapshot, String), Failure
     let body = get(address).map_err(|error| failed(error.to_string()))?;
     let parse = || -> serde_json::Result<StatusSnapshot> {
         let value: serde_json::Value = serde_json::from_str(&body)?;
+        if let Some(interface) = value.get("interface").and_then(serde_json::Value::as_str) {
+            let message =
+                format!("a qdisc's counters are served there; use `millstream top {interface}`");
+            return Err(serde::de::Error::custom(message));
+        }
         Ok(if value.get("server").is_some() {
             StatusSnapshot::Media(Box::new(serde_json::from_value(value)?))
         } else {

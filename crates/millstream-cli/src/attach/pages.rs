@@ -22,7 +22,8 @@ use crate::terminal::say;
 /// The interval between checks for an interrupt.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// `/status`: the output of `--status --json`, with what the dashboard needs for recent values.
+/// `/status`: the output of `--status --json`, with the time and the histograms from which the
+/// dashboard computes rates and percentiles.
 #[derive(Serialize)]
 struct Page<'a> {
     #[serde(flatten)]
@@ -47,7 +48,7 @@ pub(super) fn serve(interface: &str, address: SocketAddr) -> Result<(), Failure>
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     let files = Files { executes: program("tc"), ..Files::default() };
-    // Reading the maps needs no capability: their files belong to root.
+    // Reading the maps needs no capability: their files belong to root, as does this process.
     if let Some(lacking) = confine::begin(KeptCapabilities::NOTHING, &files)? {
         say(&format!("note: {lacking}"));
     }

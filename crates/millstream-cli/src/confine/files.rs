@@ -95,7 +95,16 @@ fn allow(
     }
 }
 
-/// Returns the path of this program's dynamic loader, which the kernel executes with a program.
+/// The usual dynamic loaders: a program without one may execute others that need one.
+const LOADERS: [&str; 4] = [
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/ld-linux-aarch64.so.1",
+    "/lib/ld-musl-x86_64.so.1",
+    "/lib/ld-musl-aarch64.so.1",
+];
+
+/// Returns the paths of dynamic loaders, which the kernel executes with a program: this program's,
+/// and the usual ones.
 fn loaders() -> Vec<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mapped = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
@@ -103,6 +112,7 @@ fn loaders() -> Vec<PathBuf> {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("ld-"))
     };
     let mut loaders: Vec<PathBuf> = mapped.filter(is_loader).map(Path::to_owned).collect();
+    loaders.extend(LOADERS.map(PathBuf::from));
     loaders.dedup();
     loaders
 }

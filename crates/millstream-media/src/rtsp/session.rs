@@ -18,7 +18,7 @@ use crate::shared_memory::region::{
 };
 use crate::wake_socket::AsWakeSocket;
 
-/// The connection of a session that has none: its host or server is gone.
+/// No connection: it was closed, its host or server is gone, or the client uses WebRTC.
 const NO_CONNECTION: usize = usize::MAX;
 
 /// The transport of a client's packets.
@@ -636,8 +636,9 @@ impl Sessions {
 
     /// Stops the sessions of a closed connection.
     ///
-    /// The data plane's last orders for them follow, and another client may have the connection's
-    /// place by then. So none of them, stopping or not, names the place from here on.
+    /// Orders that the data plane issued before the stop are still to come, and another connection
+    /// may get the place first. So every session of the connection forgets the place, also one that
+    /// was stopping already.
     pub(crate) fn disconnect(&mut self, connection: usize, waker: &impl AsWakeSocket) {
         for number in self.of_connection(connection) {
             self.request_state(number, RequestedState::Stop, waker);
