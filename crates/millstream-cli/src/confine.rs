@@ -86,14 +86,7 @@ impl Server {
                 records: records.is_some(),
                 directories,
             },
-            files: Files {
-                executes_itself,
-                executes: None,
-                removes,
-                records,
-                directories,
-                listens: None,
-            },
+            files: Files { executes_itself, removes, records, directories, ..Files::default() },
         }
     }
 

@@ -493,12 +493,13 @@ static __always_inline u32 classify(struct sk_buff *skb)
 
 static __always_inline void apply_changes(u64 now_ns)
 {
-	u32 i, next = ms_current & 1, count = ms_configs[next].streams;
+	struct ms_scheduler s = { &ms_configs[ms_current & 1], &ms_state, &ms_flows };
+	u32 i, next = ms_current & 1;
 
 	if (next == ms_link.applied)
 		return;
 	scheduler_advance(now_ns);
-	bpf_for(i, 0, count < MS_STREAMS ? count : MS_STREAMS)
+	MS_EACH(i, ms_streams(&s))
 		scheduler_reconfigure(now_ns, i);
 	ms_link.applied = next;
 }

@@ -3,7 +3,7 @@
 
 use crate::access::FRIENDS;
 use crate::live::{USERS, wait_for};
-use crate::player::{Server, is_installed};
+use crate::player::{Server, is_installed, read_head};
 use crate::serve::resident;
 use crate::test_clips::TestClips;
 use std::io::{Read, Write};
@@ -74,13 +74,7 @@ impl Connection {
 
     /// Receives a response: its status, header and body.
     fn receive(&mut self) -> (String, String, Vec<u8>) {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            self.0.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap();
+        let head = read_head(&mut self.0);
         let length = head.split("Content-Length: ").nth(1).unwrap().lines().next().unwrap();
         let mut body = vec![0; length.parse().unwrap()];
         self.0.read_exact(&mut body).unwrap();

@@ -55,6 +55,17 @@ pub(crate) fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
     stream.into()
 }
 
+/// Reads a response up to the end of its header.
+pub(crate) fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
 /// Returns `rounds` deterministic mutations of `seeds` in turn: changed bytes and truncations.
 pub(crate) fn mangled(seeds: &[&[u8]], rounds: usize) -> Vec<Vec<u8>> {
     let mut random = 1u64;

@@ -398,13 +398,7 @@ fn a_client_gets_no_packet_of_the_one_before_it() {
         let mut next = TcpStream::connect(server.rtsp).unwrap();
         next.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
         next.set_read_timeout(Some(TIMEOUT)).unwrap();
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            next.read_exact(&mut byte).unwrap();
-            answer.push(byte[0]);
-        }
-        let text = String::from_utf8_lossy(&answer);
+        let text = player::read_head(&mut next);
         assert!(text.starts_with("RTSP/1.0 200"), "round {round}: {text}");
         next.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let more = next.read(&mut [0; 400]);

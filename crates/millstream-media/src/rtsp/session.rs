@@ -636,9 +636,8 @@ impl Sessions {
 
     /// Stops the sessions of a closed connection.
     ///
-    /// Orders that the data plane issued before the stop are still to come, and another connection
-    /// may get the place first. So every session of the connection forgets the place, also one that
-    /// was stopping already.
+    /// The data plane may still order packets for these sessions when another client's connection
+    /// has the same place. So they forget the place, those that were stopping before as well.
     pub(crate) fn disconnect(&mut self, connection: usize, waker: &impl AsWakeSocket) {
         for number in self.of_connection(connection) {
             self.request_state(number, RequestedState::Stop, waker);
