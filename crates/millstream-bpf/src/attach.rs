@@ -1,4 +1,4 @@
-//! Attaches the qdisc to interfaces, by libbpf and `tc`.
+//! Attaches the qdisc to interfaces, by libbpf and `tc`, and reads it by libbpf and rtnetlink.
 //!
 //! The maps and the link of an interface's qdisc are pinned in `/sys/fs/bpf/millstream/INTERFACE`,
 //! with `:` in place of dots: the qdisc outlives the process that attached it.
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::config::DISCIPLINES;
-use crate::{Config, MAX_STREAMS, Qdisc, Rules};
+use crate::{Config, MAX_STREAMS, Qdisc, Rules, root_qdisc};
 
 /// The compiled `src/c/qdisc.bpf.c`; `scripts/kernel.sh` writes it.
 const OBJECT: &[u8] = include_bytes!("c/qdisc.bpf.o");
@@ -106,6 +106,9 @@ pub enum AttachError {
     /// `tc` failed.
     #[error("tc: {0}")]
     Tc(String),
+    /// The kernel did not say which qdisc an interface has.
+    #[error("cannot read the root qdisc of {0}: {1}")]
+    RootQdisc(String, io::Error),
     /// A file.
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
@@ -198,19 +201,20 @@ pub enum Attached {
 /// See [`AttachError`].
 pub fn attach(interface: &str, qdisc: &Qdisc) -> Result<Attached, AttachError> {
     let pins = pins(interface)?;
-    let name = name(interface)?;
+    let index = index(interface)?;
     check_system()?;
     if qdisc.rules.has_filters() && !has_ethernet_frames(interface) {
         return Err(AttachError::Frames(interface.to_owned()));
     }
     if pins.exists() {
-        if is_root(interface, &name)? {
+        if is_root(interface, index)? {
             change(&pins, qdisc)?;
             return Ok(Attached::Changed);
         }
         // Its interface or its qdisc was deleted, or the process that attached it was killed.
         remove(&pins)?;
     }
+    let name = name(index);
     let attached = load(&pins, &name, qdisc)
         .and_then(|()| tc(&["qdisc", "replace", "dev", interface, "root", &name]).map(drop));
     if attached.is_err() {
@@ -226,8 +230,8 @@ pub fn attach(interface: &str, qdisc: &Qdisc) -> Result<Attached, AttachError> {
 pub fn detach(interface: &str) -> Result<(), AttachError> {
     let pins = attached_pins(interface)?;
     // Another qdisc may have replaced this one; it stays.
-    if let Ok(name) = name(interface)
-        && is_root(interface, &name)?
+    if let Ok(index) = index(interface)
+        && is_root(interface, index)?
     {
         tc(&["qdisc", "del", "dev", interface, "root"])?;
     }
@@ -240,7 +244,7 @@ pub fn detach(interface: &str) -> Result<(), AttachError> {
 /// See [`AttachError`].
 pub fn status(interface: &str) -> Result<Status, AttachError> {
     let pins = attached_pins(interface)?;
-    if !is_root(interface, &name(interface)?)? {
+    if !is_root(interface, index(interface)?)? {
         return Err(AttachError::Detached(interface.to_owned()));
     }
     let current = read(&pins, "current")?[0] as usize & 1;
@@ -315,12 +319,17 @@ fn has_bpf_qdiscs(types: &[u8]) -> bool {
     types.split(|byte| *byte == 0).any(|name| name == KERNEL_TYPE)
 }
 
-/// Returns the name of the qdisc of an interface; names of qdiscs are unique in the kernel.
-fn name(interface: &str) -> Result<String, AttachError> {
-    let index = Path::new("/sys/class/net").join(interface).join("ifindex");
-    let index = std::fs::read_to_string(index);
-    let index = index.map_err(|_| AttachError::Interface(interface.to_owned()))?;
-    Ok(format!("ms_{}", index.trim()))
+/// Returns the index of an interface.
+fn index(interface: &str) -> Result<i32, AttachError> {
+    let file = Path::new("/sys/class/net").join(interface).join("ifindex");
+    let index = std::fs::read_to_string(file).ok().and_then(|index| index.trim().parse().ok());
+    index.ok_or_else(|| AttachError::Interface(interface.to_owned()))
+}
+
+/// Returns the name of the qdisc of the interface with this index; names of qdiscs are unique in
+/// the kernel.
+fn name(index: i32) -> String {
+    format!("ms_{index}")
 }
 
 /// Returns whether frames begin with a header of Ethernet: by the type of the interface,
@@ -330,10 +339,11 @@ fn has_ethernet_frames(interface: &str) -> bool {
     kind.is_ok_and(|kind| ["1", "772"].contains(&kind.trim()))
 }
 
-/// Returns whether the root qdisc of the interface has this name.
-fn is_root(interface: &str, name: &str) -> Result<bool, AttachError> {
-    let shown = tc(&["qdisc", "show", "dev", interface, "root"])?;
-    Ok(shown.split_whitespace().nth(1) == Some(name))
+/// Returns whether the qdisc is the root qdisc of the interface with this index.
+fn is_root(interface: &str, index: i32) -> Result<bool, AttachError> {
+    let kind = root_qdisc::kind(index);
+    let kind = kind.map_err(|error| AttachError::RootQdisc(interface.to_owned(), error))?;
+    Ok(kind.is_some_and(|kind| kind == name(index)))
 }
 
 /// Returns the folder of the pins of an interface, which is never another folder.

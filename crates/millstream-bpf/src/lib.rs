@@ -13,6 +13,8 @@ mod cgroup;
 mod config;
 mod filter;
 mod native;
+#[cfg(feature = "attach")]
+mod root_qdisc;
 mod rules;
 mod scenario;
 pub mod tc;

@@ -130,7 +130,9 @@ fn failure(interface: &str, error: AttachError) -> Failure {
              -t bpf bpf /sys/fs/bpf"
                 .to_owned()
         }
-        AttachError::Tc(_) => format!("`tc qdisc show dev {interface}` shows the present qdisc"),
+        AttachError::RootQdisc(..) | AttachError::Tc(_) => {
+            format!("`tc qdisc show dev {interface}` shows the present qdisc")
+        }
     };
     Failure::Run(miette::miette!(help = help, "{error}"))
 }

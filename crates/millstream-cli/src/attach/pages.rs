@@ -4,9 +4,7 @@
 use millstream_bpf::attach::{self as qdisc, Status};
 use millstream_report::http::{self, Answer};
 use serde::Serialize;
-use std::env;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -47,9 +45,8 @@ pub(super) fn serve(interface: &str, address: SocketAddr) -> Result<(), Failure>
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    let files = Files { executes: program("tc"), ..Files::default() };
     // Reading the maps needs no capability: their files belong to root, as does this process.
-    if let Some(lacking) = confine::begin(KeptCapabilities::NOTHING, &files)? {
+    if let Some(lacking) = confine::begin(KeptCapabilities::NOTHING, &Files::default())? {
         say(&format!("note: {lacking}"));
     }
     let interrupted = watch_interrupts()?;
@@ -86,12 +83,6 @@ fn answer<E: std::fmt::Display>(
         sojourn: status.streams.iter().map(|stream| stream.sojourn.as_slice()).collect(),
     };
     serde_json::to_string(&page).map_or_else(|e| Answer::Unavailable(e.to_string()), Answer::Json)
-}
-
-/// Returns the path of a program, by `PATH`.
-fn program(name: &str) -> Option<PathBuf> {
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 #[cfg(test)]
