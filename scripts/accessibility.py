@@ -5,15 +5,16 @@ Usage: scripts/accessibility.py [--all | --update] [DIRECTORY]. Needs target/rel
 MILLSTREAM. Keeps pages and screenshots in DIRECTORY if given. Makes its Python environment, and as
 root installs Chromium by apt.
 
-The dashboards are those of a media server and of a router. The router forwards between two veth
-pairs in a network namespace in which this script then runs; that needs root, so without root the
-router's dashboard is not checked.
+The dashboards are those of a media server, of a router and of a qdisc. The router forwards between
+two veth pairs in a network namespace in which this script then runs; that needs root, so without
+root the router's dashboard is not checked. The qdisc's counters are made up here, as few kernels
+have BPF qdiscs.
 
 Each page is opened in the width of a telephone, light, and of a desktop, dark; with --all in both
 widths, light and dark. It fails on findings of axe-core that are serious or critical, on text that
-is shown smaller than 11 px, on a page that is wider than the window, on control characters, and on
-errors on the console, such as violations of the page's policy. It also fails if it does not find
-the defects of a page that has one of each kind.
+is shown smaller than 11 px, on a page that is wider than the window, on control characters, on a
+dashboard that shows no status, and on errors on the console, such as violations of the page's
+policy. It also fails if it does not find the defects of a page that has one of each kind.
 
 Screenshots of the reports are compared with scripts/screenshots.json, which --update writes: the
 mean brightness of squares, an eighth of the page's width each. With another version of Chromium or
@@ -31,9 +32,11 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +312,73 @@ def router_dashboard(directory: Path) -> Iterator[str]:
         log.close()
 
 
+def qdisc_status(elapsed: float) -> dict[str, Any]:
+    """Returns the status of a qdisc, `elapsed` seconds after it was attached."""
+    streams, sojourn = [], []
+    for number, (name, rate) in enumerate((("voice", 50), ("best\u001b\u202eeffort", 500))):
+        sent = int(rate * elapsed)
+        counts = [0] * 40
+        counts[18 + number], counts[20 + number] = sent - sent // 10, sent // 10
+        sojourn.append(counts)
+        stream = {
+            "name": name,
+            "waiting": number,
+            "flows": number,
+            "arrivals": 2 * sent,
+            "sent": sent,
+            "sent_bytes": 1000 * sent,
+            "missed": sent,
+            "violations": number,
+            "sojourn_sum_ns": 10**6 * sent,
+            "sojourn_longest_ns": 2 * 10**6,
+            "delay_bound_ns": None if number else 3 * 10**6,
+            "sojourn_p50_bound_ns": 2**19,
+            "sojourn_p99_bound_ns": 2**21,
+        }
+        reasons = ("late", "full", "by_aqm", "from_longest")
+        streams.append(stream | {f"dropped_{reason}": sent // 4 for reason in reasons})
+    return {
+        "interface": "eth0",
+        "discipline": "dwcs",
+        "rate_bps": 20 * 10**6,
+        "streams": streams,
+        "elapsed_ns": int(elapsed * 1e9),
+        "sojourn": sojourn,
+    }
+
+
+@contextmanager
+def qdisc_dashboard(other: str) -> Iterator[str]:
+    """Serves the dashboard of the program at `other` with the counters of a qdisc."""
+    with urllib.request.urlopen(other) as answer:
+        page, policy = answer.read(), answer.headers["Content-Security-Policy"]
+    began = time.monotonic()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            bodies = {"/": ("text/html", page)}
+            status = json.dumps(qdisc_status(time.monotonic() - began + 60))
+            bodies["/status"] = ("application/json", status.encode())
+            kind, body = bodies.get(self.path, ("text/plain", b""))
+            self.send_response(200 if self.path in bodies else 404)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Security-Policy", policy)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def brightness(picture: Path) -> list[list[int]]:
     """Returns the mean brightness of the squares of a screenshot, 0 to 255, by rows."""
     from PIL import Image
@@ -369,6 +439,10 @@ def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
     # The dashboard draws after its first answer.
     page.wait_for_timeout(1500 if address.startswith("http") else 50)
     page.screenshot(path=picture, full_page=True)
+    if address.startswith("http"):
+        state = page.text_content("#state")
+        if state != "live":
+            problems.append(f"the dashboard's state is {state!r}")
     problems += page.evaluate(SMALL, LEAST)
     controls = page.evaluate(CONTROLS)
     if controls:
@@ -431,6 +505,7 @@ def main() -> None:
             else:
                 print("the router's dashboard is NOT checked: that needs root")
             addresses["dashboard"] = running.enter_context(dashboard(Path(made)))
+            addresses["qdisc"] = running.enter_context(qdisc_dashboard(addresses["dashboard"]))
             problems = check({**pages, **addresses}, directory, chromium, views)
         shown = [f"{name}-{width}-{scheme}" for name in pages for width, scheme in views]
         problems += compare(directory, chromium, shown, update)
