@@ -29,7 +29,7 @@ pub(crate) fn kind(interface_index: i32) -> io::Result<Option<String>> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     let mut header = NetlinkHeader::default();
-    // A request for one qdisc would be announced to all who follow changes.
+    // The kernel announces the answer to a request for one qdisc as if the qdisc had changed.
     header.flags = NLM_F_REQUEST | NLM_F_DUMP;
     let message = Message::GetQueueDiscipline(TcMessage::with_index(interface_index));
     let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
