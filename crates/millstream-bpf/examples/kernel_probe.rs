@@ -420,15 +420,14 @@ fn replay(scenario: &str, log: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the places by which the n-th packet of each stream is displaced between two orders.
-fn displacements(order: &[(u32, u32)], other: &[(u32, u32)]) -> Vec<usize> {
-    let mut places: HashMap<u32, VecDeque<usize>> = HashMap::new();
-    for (place, (stream, _)) in other.iter().enumerate() {
-        places.entry(*stream).or_default().push_back(place);
-    }
-    (order.iter().enumerate())
-        .filter_map(|(place, (stream, _))| {
-            Some(places.get_mut(stream)?.pop_front()?.abs_diff(place))
+/// Returns, after each departure, the largest difference of a stream's packets in two orders.
+fn lags(order: &[(u32, u32)], other: &[(u32, u32)]) -> Vec<u64> {
+    let mut lead: HashMap<u32, i64> = HashMap::new();
+    (order.iter().zip(other))
+        .map(|((stream, _), (other, _))| {
+            *lead.entry(*stream).or_default() += 1;
+            *lead.entry(*other).or_default() -= 1;
+            lead.values().map(|lead| lead.unsigned_abs()).max().unwrap_or(0)
         })
         .collect()
 }
@@ -455,8 +454,12 @@ fn compare_with_simulation(scenario: &Scenario, arrivals: &[Arrival], sent: &[(u
             },
         };
     }
-    let displaced = displacements(sent, &simulated);
-    let within = |most: usize| displaced.iter().filter(|places| **places <= most).count();
+    assert_eq!(sent.len(), simulated.len(), "departures");
+    let same = sent.iter().zip(&simulated).filter(|(sent, simulated)| sent == simulated).count();
+    // A decision that is late by microseconds can exchange two packets, and another stream then
+    // leads until the next such exchange.
+    let lags = lags(sent, &simulated);
+    let within_one = lags.iter().filter(|lag| **lag <= 1).count();
     let share = |of: &[(u32, u32)], stream: usize| {
         let bytes = |all: bool| -> u64 {
             of.iter().filter(|p| all || p.0 as usize == stream).map(|p| u64::from(p.1)).sum()
@@ -469,14 +472,14 @@ fn compare_with_simulation(scenario: &Scenario, arrivals: &[Arrival], sent: &[(u
         })
         .collect();
     println!(
-        "  simulation of its arrivals: of {} departures {} have the same place, {} are displaced \
-         by at most 2; shares in %, qdisc/simulation: {}",
-        displaced.len(),
-        within(0),
-        within(2),
+        "  simulation of its arrivals: of {} departures {same} are the same; after {within_one} of \
+         them every stream has the same number of packets within 1, after all within {}; shares \
+         in %, qdisc/simulation: {}",
+        sent.len(),
+        lags.iter().max().unwrap_or(&0),
         shares.join(", ")
     );
-    assert!(within(2) * 100 >= displaced.len() * 95, "the order differs from the simulation's");
+    assert!(within_one * 100 >= sent.len() * 95, "the order differs from the simulation's");
     for stream in 0..scenario.streams.len() {
         assert!((share(sent, stream) - share(&simulated, stream)).abs() < 0.5, "{stream}");
     }
