@@ -57,10 +57,12 @@ const COUNTERS_AT: usize = 152;
 const WAITING_IN_FLOWS_AT: usize = 232;
 const FLOWS_AT: usize = 240;
 
-/// `struct ms_link`: the offset of the configuration in use; the size of the fields before the
-/// sojourn times, their buckets, and the offsets of their sums and maxima.
+/// `struct ms_link`: the offsets of the configuration in use and of the timer's longest lateness;
+/// the size of the fields before the sojourn times, their buckets, and the offsets of their sums
+/// and maxima.
 const APPLIED_AT: usize = 24;
-const TIMES_HEADER: usize = 32;
+const TIMER_LATE_AT: usize = 40;
+const TIMES_HEADER: usize = 48;
 const BUCKETS: usize = 40;
 const SUMS_AT: usize = TIMES_HEADER + MAX_STREAMS * BUCKETS * 8;
 const LONGEST_AT: usize = SUMS_AT + MAX_STREAMS * 8;
@@ -121,6 +123,9 @@ pub struct Status {
     pub discipline: &'static str,
     /// The rate of the link, bits/s.
     pub rate_bps: u64,
+    /// The longest time, ns, by which the kernel's timer was late: a bound of
+    /// [`Qdisc::delay_bounds_ns`] may be exceeded by it.
+    pub timer_late_longest_ns: u64,
     /// The streams, in the order of their numbers.
     pub streams: Vec<StreamStatus>,
 }
@@ -283,6 +288,7 @@ pub fn status(interface: &str) -> Result<Status, AttachError> {
     Ok(Status {
         discipline: discipline(config),
         rate_bps: double_word(config, 8),
+        timer_late_longest_ns: double_word(&times, TIMER_LATE_AT),
         streams: streams.collect(),
     })
 }

@@ -226,6 +226,7 @@ struct Output<'a> {
     interface: &'a str,
     discipline: &'a str,
     rate_bps: u64,
+    timer_late_longest_ns: u64,
     streams: Vec<StreamOutput<'a>>,
 }
 
@@ -244,8 +245,9 @@ impl<'a> Output<'a> {
             sojourn_p50_bound_ns: status.sojourn_bound_ns(50),
             sojourn_p99_bound_ns: status.sojourn_bound_ns(99),
         });
-        let Status { discipline, rate_bps, .. } = *status;
-        Self { interface, discipline, rate_bps, streams: streams.collect() }
+        let Status { discipline, rate_bps, timer_late_longest_ns, .. } = *status;
+        let streams = streams.collect();
+        Self { interface, discipline, rate_bps, timer_late_longest_ns, streams }
     }
 }
 
@@ -290,7 +292,10 @@ fn text(interface: &str, status: &Status) -> String {
         let times = [bound(50), bound(99), time(longest_ns), time(stream.delay_bound_ns)];
         [stream.name.clone()].into_iter().chain(counts).chain(times).collect()
     });
-    format!("{interface}: {}, link {rate}\n", status.discipline) + &text_table(&header, rows)
+    let timer = human::time(status.timer_late_longest_ns);
+    let Status { discipline, .. } = status;
+    format!("{interface}: {discipline}, link {rate}, timer at most {timer} late\n")
+        + &text_table(&header, rows)
 }
 
 #[cfg(test)]
@@ -315,7 +320,9 @@ pub(crate) mod tests {
         };
         // 1 µs to 2 µs, and 0.5 ms to 1 ms.
         (voice.sojourn[10], voice.sojourn[19]) = (1, 2);
-        Status { discipline: "dwcs", rate_bps: 20_000_000, streams: vec![voice] }
+        let streams = vec![voice];
+        let (rate_bps, timer_late_longest_ns) = (20_000_000, 9_000);
+        Status { discipline: "dwcs", rate_bps, timer_late_longest_ns, streams }
     }
 
     #[test]
@@ -325,6 +332,7 @@ pub(crate) mod tests {
             output,
             concat!(
                 r#"{"interface":"eth0","discipline":"dwcs","rate_bps":20000000,"#,
+                r#""timer_late_longest_ns":9000,"#,
                 r#""streams":[{"name":"voice \"a\"","waiting":1,"flows":0,"arrivals":6,"sent":3,"#,
                 r#""sent_bytes":642,"dropped_late":2,"dropped_full":0,"dropped_by_aqm":0,"#,
                 r#""dropped_from_longest":0,"missed":2,"violations":1,"#,

@@ -155,6 +155,9 @@ struct ms_link {
 	/* The configuration in use, an index into ms_configs. */
 	u32 applied;
 	u32 unused;
+	/* When the timer is due, 0 without one; the longest time by which it was late, ns. */
+	u64 due_ns;
+	u64 timer_late_ns;
 	/* Packets by stream and floor(log2(sojourn time in ns)); sums and maxima of their times. */
 	u64 sojourn[MS_STREAMS][40];
 	u64 sojourn_ns[MS_STREAMS];
@@ -735,6 +738,12 @@ static __always_inline int drop_late(struct Qdisc *sch, u64 now_ns, u32 stream)
 	return 1;
 }
 
+static __always_inline void wake_at(struct Qdisc *sch, u64 due_ns)
+{
+	ms_link.due_ns = due_ns;
+	bpf_qdisc_watchdog_schedule(sch, ms_link.began_ns + due_ns, 0);
+}
+
 SEC("struct_ops/ms_dequeue")
 struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 {
@@ -745,9 +754,12 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 
 	apply_changes(now_ns);
 	if (now_ns < ms_link.free_ns) {
-		bpf_qdisc_watchdog_schedule(sch, ms_link.began_ns + ms_link.free_ns, 0);
+		wake_at(sch, ms_link.free_ns);
 		return NULL;
 	}
+	if (ms_link.due_ns && now_ns > ms_link.due_ns + ms_link.timer_late_ns)
+		ms_link.timer_late_ns = now_ns - ms_link.due_ns;
+	ms_link.due_ns = 0;
 	if (!scheduler_begin(now_ns)) {
 		log_event(now_ns, 0, 0, EVENT_IDLE);
 		ms_link.busy = 0;
@@ -764,7 +776,7 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 		ms_link.busy = 0;
 		next_ns = scheduler_next_opening_ns();
 		if (next_ns != MS_NEVER)
-			bpf_qdisc_watchdog_schedule(sch, ms_link.began_ns + next_ns, 0);
+			wake_at(sch, next_ns);
 		return NULL;
 	}
 	/* The successor follows the head before it leaves. */
@@ -798,6 +810,7 @@ int BPF_PROG(ms_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 	ms_link.attached = 1;
 	ms_link.began_ns = bpf_ktime_get_ns();
 	ms_link.free_ns = 0;
+	ms_link.due_ns = 0;
 	ms_link.busy = 0;
 	ms_link.applied = ms_current & 1;
 	scheduler_reset();

@@ -72,6 +72,15 @@ pub(super) fn metrics(interface: &str, status: &Status) -> String {
     family("delay_bound_seconds", "gauge", help, &|of| {
         of.delay_bound_ns.map(seconds).unwrap_or_default()
     });
+    let name = "millstream_qdisc_longest_timer_lateness_seconds";
+    let late = status.timer_late_longest_ns as f64 / 1e9;
+    let _ = write!(
+        text,
+        "# HELP {name} Longest time by which the timer of the kernel was late\n\
+         # TYPE {name} gauge\n\
+         {name}{{interface=\"{}\"}} {late}\n",
+        quoted(interface)
+    );
     text
 }
 
@@ -85,6 +94,8 @@ mod tests {
 
     #[test]
     fn counters_are_shown_in_prometheus_text_format() {
+        const TIMER: &str =
+            "millstream_qdisc_longest_timer_lateness_seconds{interface=\"eth0\"}";
         let text = metrics("eth0", &status());
         let labels = r#"interface="eth0",stream="voice \"a\"""#;
         for line in [
@@ -99,9 +110,11 @@ mod tests {
             format!("millstream_stream_delay_seconds_count{{{labels}}} 3"),
             format!("millstream_stream_longest_delay_seconds{{{labels}}} 0.000901"),
             format!("millstream_stream_delay_bound_seconds{{{labels}}} 0.0012"),
+            format!("{TIMER} 0.000009"),
         ] {
             assert!(text.lines().any(|of| of == line), "{line} is not in\n{text}");
         }
-        assert!(text.lines().all(|line| line.starts_with('#') || line.contains(labels)));
+        let is_labelled = |line: &str| line.contains(labels) || line.starts_with(TIMER);
+        assert!(text.lines().all(|line| line.starts_with('#') || is_labelled(line)));
     }
 }

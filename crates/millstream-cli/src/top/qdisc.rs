@@ -97,7 +97,12 @@ mod tests {
         let read_at = Instant::now();
         let at = |seconds, streams| Snapshot {
             interface: "eth0".into(),
-            status: Status { discipline: "dwcs", rate_bps: 20_000_000, streams },
+            status: Status {
+                discipline: "dwcs",
+                rate_bps: 20_000_000,
+                timer_late_longest_ns: 0,
+                streams,
+            },
             read_at: read_at + std::time::Duration::from_secs(seconds),
         };
         let text =
