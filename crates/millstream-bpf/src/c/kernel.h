@@ -94,12 +94,6 @@ struct Qdisc_ops {
 
 int bpf_dynptr_from_skb(struct __sk_buff *skb, u64 flags, struct bpf_dynptr *packet) __ksym;
 void *bpf_dynptr_slice(const struct bpf_dynptr *packet, u64 at, void *buffer, u64 bytes) __ksym;
-void *bpf_obj_new_impl(u64 type, void *meta) __ksym;
-void bpf_obj_drop_impl(void *object, void *meta) __ksym;
-int bpf_list_push_back_impl(struct bpf_list_head *list, struct bpf_list_node *node, void *meta,
-			    u64 offset) __ksym;
-struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *list) __ksym;
-struct bpf_list_node *bpf_list_front(struct bpf_list_head *list) __ksym;
 u32 bpf_skb_get_hash(struct sk_buff *skb) __ksym;
 void bpf_kfree_skb(struct sk_buff *skb) __ksym;
 void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __ksym;

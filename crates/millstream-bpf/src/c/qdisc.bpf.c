@@ -48,10 +48,8 @@ static __always_inline int ms_read(void *packet, u64 at, u32 size, u32 *value)
 
 #include "filter.h"
 
-/* The kernel accepts kfuncs for lists of packets only from programs that declare the GPL. */
+/* The kernel accepts functions of qdiscs only from programs that declare the GPL. */
 char _license[] SEC("license") = "Dual MIT/GPL";
-
-#define CONTAINS(type, field) __attribute__((btf_decl_tag("contains:" #type ":" #field)))
 
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
@@ -69,20 +67,29 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 /* The greatest lateness of a timer that the link catches up, ns. */
 #define CATCH_UP_NS 1000000
 
+/* A packet of a queue, or an unused one. */
 struct packet {
 	struct sk_buff __kptr *skb;
-	struct bpf_list_node node;
 	u64 arrival_ns;
 	u32 bytes;
+	/* The number of the next one, which is its index plus 1; 0 for none. */
+	u32 next;
 };
 
-struct queue {
-	struct bpf_spin_lock lock;
-	struct bpf_list_head packets CONTAINS(packet, node);
-};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LIMIT);
+	__type(key, u32);
+	__type(value, struct packet);
+} ms_packets SEC(".maps");
 
 /* The queues of the streams, then those of the flows. */
 #define QUEUES (MS_STREAMS + MS_FLOWS)
+
+/* The numbers of the first and the last packet; 0 for none. */
+struct queue {
+	u32 first, last;
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -145,6 +152,11 @@ struct ms_log {
 	} entries[LOG_ENTRIES];
 };
 
+/* The number of an unused packet, and how many packets were ever used. */
+struct ms_pool {
+	u32 unused, used;
+};
+
 struct ms_link {
 	/* The time at which the kernel added the qdisc, ns. */
 	u64 began_ns;
@@ -177,6 +189,7 @@ struct ms_state ms_state SEC(".bss.state");
 struct ms_flows ms_flows SEC(".bss.flows");
 struct ms_link ms_link SEC(".bss.link");
 struct ms_log ms_log SEC(".bss.log");
+struct ms_pool ms_pool SEC(".bss.pool");
 /* The streams' names, for programs that read the counters; ended by zeros. */
 char ms_names[MS_STREAMS][NAME_BYTES] SEC(".bss.names");
 /* Bounds on the streams' delays, ns; 0 if unknown. The qdisc does not read them. */
@@ -514,44 +527,82 @@ static __always_inline int has_flows(u32 stream)
 	return ms_has_flows(&s, stream);
 }
 
-/* Appends a packet to a queue. */
-static __always_inline void append(struct queue *queue, struct packet *packet)
+/* Returns the packet of a number, NULL for 0. */
+static __always_inline struct packet *packet_at(u32 number)
 {
-	bpf_spin_lock(&queue->lock);
-	bpf_list_push_back_impl(&queue->packets, &packet->node, NULL, 0);
-	bpf_spin_unlock(&queue->lock);
+	u32 at = number - 1;
+
+	return bpf_map_lookup_elem(&ms_packets, &at);
 }
 
-/* Removes the head of a queue; stores the arrival time and length of the next packet. */
-static __always_inline struct packet *pop(u32 at, u64 *next_ns, u32 *next_bytes)
+/* Takes an unused packet. Returns its number; 0 if all are used. */
+static __always_inline u32 take_packet(void)
+{
+	u32 number = ms_pool.unused;
+	struct packet *packet = packet_at(number);
+
+	if (packet) {
+		ms_pool.unused = packet->next;
+		return number;
+	}
+	return ms_pool.used < LIMIT ? ++ms_pool.used : 0;
+}
+
+static __always_inline void return_packet(u32 number, struct packet *packet)
+{
+	packet->next = ms_pool.unused;
+	ms_pool.unused = number;
+}
+
+/* Appends a packet to a queue. */
+static __always_inline void append(struct queue *queue, u32 number, struct packet *packet)
+{
+	struct packet *last = packet_at(queue->last);
+
+	packet->next = 0;
+	if (last)
+		last->next = number;
+	else
+		queue->first = number;
+	queue->last = number;
+}
+
+/*
+ * Removes the head of a queue; stores the arrival time and length of the next packet. Returns its
+ * number; 0 if the queue is empty.
+ */
+static __always_inline u32 pop(u32 at, u64 *next_ns, u32 *next_bytes)
 {
 	struct queue *queue = bpf_map_lookup_elem(&ms_queues, &at);
-	struct bpf_list_node *node, *next;
+	struct packet *packet, *next;
+	u32 number;
 
 	*next_ns = 0;
 	*next_bytes = 0;
 	if (!queue)
-		return NULL;
-	bpf_spin_lock(&queue->lock);
-	node = bpf_list_pop_front(&queue->packets);
-	next = bpf_list_front(&queue->packets);
+		return 0;
+	number = queue->first;
+	packet = packet_at(number);
+	if (!packet)
+		return 0;
+	queue->first = packet->next;
+	next = packet_at(packet->next);
 	if (next) {
-		struct packet *packet = container_of(next, struct packet, node);
-
-		*next_ns = packet->arrival_ns;
-		*next_bytes = packet->bytes;
+		*next_ns = next->arrival_ns;
+		*next_bytes = next->bytes;
+	} else {
+		queue->last = 0;
 	}
-	bpf_spin_unlock(&queue->lock);
-	return node ? container_of(node, struct packet, node) : NULL;
+	return number;
 }
 
-/* Frees a packet and returns its data, which may be NULL. */
-static __always_inline struct sk_buff *unwrap(struct packet *packet)
+/* Returns a packet to the unused ones, and its data, which may be NULL. */
+static __always_inline struct sk_buff *unwrap(u32 number, struct packet *packet)
 {
 	struct sk_buff *skb = NULL;
 
 	skb = bpf_kptr_xchg(&packet->skb, skb);
-	bpf_obj_drop_impl(packet, NULL);
+	return_packet(number, packet);
 	return skb;
 }
 
@@ -569,7 +620,7 @@ static __always_inline void count_departure(struct Qdisc *sch, u32 bytes)
 static __always_inline int drop_overflow(struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free,
 					 u64 now_ns, u32 stream, u32 flow)
 {
-	u32 i, count = 0, longest = MS_NONE, next_bytes;
+	u32 i, count = 0, longest = MS_NONE, number, next_bytes;
 	int is_own = 0;
 	u64 next_ns;
 
@@ -587,11 +638,12 @@ static __always_inline int drop_overflow(struct Qdisc *sch, struct bpf_sk_buff_p
 				break;
 		}
 		count--;
-		packet = pop(MS_STREAMS + longest, &next_ns, &next_bytes);
+		number = pop(MS_STREAMS + longest, &next_ns, &next_bytes);
+		packet = packet_at(number);
 		if (!packet)
 			break;
 		bytes = packet->bytes;
-		skb = unwrap(packet);
+		skb = unwrap(number, packet);
 		scheduler_left_flow(stream, longest, 1, next_ns, next_bytes);
 		log_event(now_ns, stream, bytes, EVENT_OVERFLOW);
 		count_departure(sch, bytes);
@@ -607,7 +659,7 @@ static __always_inline int drop_overflow(struct Qdisc *sch, struct bpf_sk_buff_p
 static __always_inline void pull(struct Qdisc *sch, u64 now_ns, u32 stream)
 {
 	struct queue *queue = bpf_map_lookup_elem(&ms_queues, &stream);
-	u32 i, next_bytes;
+	u32 i, number, next_bytes;
 	u64 next_ns;
 
 	if (!queue)
@@ -620,18 +672,19 @@ static __always_inline void pull(struct Qdisc *sch, u64 now_ns, u32 stream)
 
 		if ((u32)pulled == MS_NONE)
 			break;
-		packet = pop(MS_STREAMS + (u32)pulled, &next_ns, &next_bytes);
+		number = pop(MS_STREAMS + (u32)pulled, &next_ns, &next_bytes);
+		packet = packet_at(number);
 		if (!packet)
 			break;
 		scheduler_left_flow(stream, pulled, 0, next_ns, next_bytes);
 		bytes = packet->bytes;
 		if (pulled >> 32 != MS_DROP) {
 			arrival_ns = packet->arrival_ns;
-			append(queue, packet);
+			append(queue, number, packet);
 			scheduler_join(now_ns, stream, arrival_ns, bytes);
 			break;
 		}
-		skb = unwrap(packet);
+		skb = unwrap(number, packet);
 		log_event(now_ns, stream, bytes, EVENT_AQM);
 		count_departure(sch, bytes);
 		sch->qstats.drops++;
@@ -645,7 +698,7 @@ int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 {
 	u32 bytes = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, stream = classify(skb);
 	u64 now_ns = bpf_ktime_get_ns() - ms_link.began_ns;
-	u32 at = stream, flow = MS_NONE;
+	u32 at = stream, flow = MS_NONE, number;
 	struct packet *packet;
 	struct queue *queue;
 	int is_own = 0;
@@ -653,7 +706,8 @@ int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	apply_changes(now_ns);
 	if (stream >= configuration()->streams || sch->q.qlen >= sch->limit)
 		goto drop;
-	packet = bpf_obj_new_impl(bpf_core_type_id_local(struct packet), NULL);
+	number = take_packet();
+	packet = packet_at(number);
 	if (!packet)
 		goto drop;
 	if (has_flows(stream)) {
@@ -664,14 +718,14 @@ int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 		log_event(now_ns, stream, hash, EVENT_HASH);
 	} else if (!scheduler_arrive(now_ns, stream, bytes)) {
 		log_event(now_ns, stream, bytes, EVENT_FULL);
-		bpf_obj_drop_impl(packet, NULL);
+		return_packet(number, packet);
 		goto drop;
 	}
 	log_event(now_ns, stream, bytes, EVENT_ARRIVED);
 	queue = bpf_map_lookup_elem(&ms_queues, &at);
 	if (!queue) {
 		/* The scheduler returns flows of the map. */
-		bpf_obj_drop_impl(packet, NULL);
+		return_packet(number, packet);
 		goto drop;
 	}
 	packet->arrival_ns = now_ns;
@@ -681,7 +735,7 @@ int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	skb = bpf_kptr_xchg(&packet->skb, skb);
 	if (skb)
 		bpf_qdisc_skb_drop(skb, to_free);
-	append(queue, packet);
+	append(queue, number, packet);
 	if (flow == MS_NONE)
 		return 0;
 	is_own = drop_overflow(sch, to_free, now_ns, stream, flow);
@@ -721,14 +775,15 @@ static __always_inline int drop_late(struct Qdisc *sch, u64 now_ns, u32 stream)
 {
 	struct packet *packet;
 	struct sk_buff *skb;
-	u32 next_bytes, bytes;
+	u32 number, next_bytes, bytes;
 	u64 next_ns;
 
-	packet = pop(stream, &next_ns, &next_bytes);
+	number = pop(stream, &next_ns, &next_bytes);
+	packet = packet_at(number);
 	if (!packet)
 		return 0;
 	bytes = packet->bytes;
-	skb = unwrap(packet);
+	skb = unwrap(number, packet);
 	scheduler_departed(now_ns, stream, 0, next_ns, next_bytes);
 	log_event(now_ns, stream, bytes, EVENT_LATE);
 	count_departure(sch, bytes);
@@ -748,7 +803,7 @@ SEC("struct_ops/ms_dequeue")
 struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 {
 	u64 now_ns = bpf_ktime_get_ns() - ms_link.began_ns, next_ns, from_ns;
-	u32 i, stream = 0, bytes, next_bytes;
+	u32 i, stream = 0, number, bytes, next_bytes;
 	struct packet *packet;
 	struct sk_buff *skb;
 
@@ -782,12 +837,13 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 	/* The successor follows the head before it leaves. */
 	if (has_flows(stream))
 		pull(sch, now_ns, stream);
-	packet = pop(stream, &next_ns, &next_bytes);
+	number = pop(stream, &next_ns, &next_bytes);
+	packet = packet_at(number);
 	if (!packet)
 		return NULL;
 	bytes = packet->bytes;
 	count_sojourn(stream, now_ns - packet->arrival_ns);
-	skb = unwrap(packet);
+	skb = unwrap(number, packet);
 	scheduler_departed(now_ns, stream, 1, next_ns, next_bytes);
 	log_event(now_ns, stream, bytes, EVENT_SENT);
 	/* A timer fires late: a busy link begins at the end of the last transmission. */
@@ -821,17 +877,19 @@ int BPF_PROG(ms_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 SEC("struct_ops/ms_reset")
 void BPF_PROG(ms_reset_qdisc, struct Qdisc *sch)
 {
-	u32 i, at, next_bytes;
+	u32 i, at, number, next_bytes;
 	u64 next_ns;
 
 	bpf_for(at, 0, QUEUES) {
 		bpf_for(i, 0, LIMIT) {
-			struct packet *packet = pop(at, &next_ns, &next_bytes);
+			struct packet *packet;
 			struct sk_buff *skb;
 
+			number = pop(at, &next_ns, &next_bytes);
+			packet = packet_at(number);
 			if (!packet)
 				break;
-			skb = unwrap(packet);
+			skb = unwrap(number, packet);
 			if (skb)
 				bpf_kfree_skb(skb);
 		}
