@@ -67,12 +67,12 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 /* The greatest lateness of a timer that the link catches up, ns. */
 #define CATCH_UP_NS 1000000
 
-/* A packet of a queue, or an unused one. */
+/* A packet of a queue, or an unused one. Its number is its index plus 1; 0 stands for none. */
 struct packet {
 	struct sk_buff __kptr *skb;
 	u64 arrival_ns;
 	u32 bytes;
-	/* The number of the next one, which is its index plus 1; 0 for none. */
+	/* The number of the next one of the list. */
 	u32 next;
 };
 
@@ -152,9 +152,9 @@ struct ms_log {
 	} entries[LOG_ENTRIES];
 };
 
-/* The number of an unused packet, and how many packets were ever used. */
+/* The number of the first unused packet of a list, and the highest number that was ever used. */
 struct ms_pool {
-	u32 unused, used;
+	u32 unused, highest;
 };
 
 struct ms_link {
@@ -545,7 +545,7 @@ static __always_inline u32 take_packet(void)
 		ms_pool.unused = packet->next;
 		return number;
 	}
-	return ms_pool.used < LIMIT ? ++ms_pool.used : 0;
+	return ms_pool.highest < LIMIT ? ++ms_pool.highest : 0;
 }
 
 static __always_inline void return_packet(u32 number, struct packet *packet)
