@@ -25,8 +25,7 @@ const MAX_DATAGRAM_BYTES: usize = 65_536;
 /// The receive buffer of a socket: the packets of a frame arrive in one burst. In bytes.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
-/// The most bytes of a transport stream that are read in a turn: a flood must not keep clients
-/// waiting.
+/// The most bytes that are read from a socket in a turn: a flood must not keep clients waiting.
 const TURN_BYTES: usize = 256 << 10;
 
 /// What a datagram costs of `TURN_BYTES` besides its bytes.
@@ -39,6 +38,8 @@ pub(super) struct PublisherSockets {
     /// The first token of these sockets.
     first: usize,
     buffer: Vec<u8>,
+    /// The sockets, counted from `first`, that used up their turn: they are edge-triggered.
+    unfinished: Vec<usize>,
 }
 
 impl PublisherSockets {
@@ -71,7 +72,25 @@ impl PublisherSockets {
             }
             sockets.push(Some(pair));
         }
-        Ok(Self { sockets, first, buffer: vec![0; MAX_DATAGRAM_BYTES] })
+        let buffer = vec![0; MAX_DATAGRAM_BYTES];
+        Ok(Self { sockets, first, buffer, unfinished: Vec::new() })
+    }
+
+    /// Reads the datagrams of socket `at` for a turn. Returns whether there is such a socket.
+    fn receive(&mut self, live: &mut Publishing, at: usize) -> bool {
+        let (stream, is_rtcp) = (at / 2, at % 2 == 1);
+        let Some(Some(pair)) = self.sockets.get(stream) else { return false };
+        let mut turn_bytes = TURN_BYTES;
+        while turn_bytes > 0 {
+            let received = pair[usize::from(is_rtcp)].recv_from(&mut self.buffer);
+            let Ok((length, from)) = received else { return true };
+            turn_bytes = turn_bytes.saturating_sub(length + DATAGRAM_COST);
+            live.datagram(stream, is_rtcp, from, &self.buffer[..length], now_ns());
+        }
+        if !self.unfinished.contains(&at) {
+            self.unfinished.push(at);
+        }
+        true
     }
 }
 
@@ -250,13 +269,16 @@ impl LiveStreams {
         }
     }
 
-    /// Returns whether transport streams must be read again without an event.
+    /// Returns whether sockets must be read again without an event.
     pub(super) fn has_unfinished(&self) -> bool {
-        self.transport.iter().any(|input| input.unfinished)
+        !self.sockets.unfinished.is_empty() || self.transport.iter().any(|input| input.unfinished)
     }
 
-    /// Reads the transport streams that used up their turn for another one.
+    /// Reads the sockets that used up their turn for another one.
     pub(super) fn receive_unfinished(&mut self) {
+        for at in std::mem::take(&mut self.sockets.unfinished) {
+            self.sockets.receive(&mut self.publishing, at);
+        }
         for number in 0..self.transport.len() {
             if self.transport[number].unfinished {
                 self.receive_transport(number);
@@ -278,7 +300,7 @@ impl LiveStreams {
         }
     }
 
-    /// Reads the datagrams of a publisher port. Returns whether the token belongs to one.
+    /// Reads the datagrams of a socket for a turn. Returns whether the token belongs to one.
     pub(super) fn receive_datagrams(&mut self, token: Token) -> bool {
         let transport = token.0.checked_sub(self.first_transport);
         if let Some(number) = transport.filter(|number| *number < self.transport.len()) {
@@ -286,14 +308,7 @@ impl LiveStreams {
             return true;
         }
         let Some(at) = token.0.checked_sub(self.sockets.first) else { return false };
-        let (stream, rtcp) = (at / 2, at % 2 == 1);
-        let PublisherSockets { sockets, buffer, .. } = &mut self.sockets;
-        let Some(Some(pair)) = sockets.get(stream) else { return false };
-        // Edge-triggered: read until the socket is empty.
-        while let Ok((length, from)) = pair[usize::from(rtcp)].recv_from(buffer) {
-            self.publishing.datagram(stream, rtcp, from, &buffer[..length], now_ns());
-        }
-        true
+        self.sockets.receive(&mut self.publishing, at)
     }
 
     /// Wakes the data plane if frames were released.
@@ -328,6 +343,24 @@ mod tests {
         };
         turn(true, 5);
         turn(false, 6);
+    }
+
+    #[test]
+    fn a_flood_at_a_publisher_port_ends_a_turn() {
+        let (mut live, poll) = (crate::fuzzing::live(), mio::Poll::new().unwrap());
+        let local = Ipv4Addr::LOCALHOST;
+        let mut sockets =
+            PublisherSockets::open(&mut live, local.into(), 4, poll.registry()).unwrap();
+        let sender = std::net::UdpSocket::bind((local, 0)).unwrap();
+        // Five are more than a turn.
+        for _ in 0..6 {
+            sender.send_to(&[0; 60_000], (local, live.streams[0].ports.0)).unwrap();
+        }
+        assert!(sockets.receive(&mut live, 0));
+        assert_eq!(std::mem::take(&mut sockets.unfinished), [0]);
+        assert!(sockets.receive(&mut live, 0) && sockets.unfinished.is_empty());
+        let beyond = 2 * live.streams.len();
+        assert!(!sockets.receive(&mut live, beyond));
     }
 
     #[test]
