@@ -13,6 +13,7 @@ mod handover;
 mod listeners;
 mod live;
 mod read_ahead;
+mod reception;
 mod restart;
 mod supervisor;
 
@@ -50,6 +51,7 @@ use handover::FrameSources;
 use listeners::{Listener, ListenerSet};
 use live::{LiveStreams, TransportSockets};
 use read_ahead::ReadAhead;
+use reception::ReceptionClass;
 use supervisor::{Prepared, Supervisor};
 
 const RTSP: Token = Token(0);
@@ -89,6 +91,7 @@ pub struct MediaServer {
     data_plane: Supervisor,
     cluster: ClusterTasks,
     live: LiveStreams,
+    reception: ReceptionClass,
     read_ahead: ReadAhead,
     /// The WebRTC clients, if configured.
     peers: Option<Peers>,
@@ -203,7 +206,7 @@ impl MediaServer {
             .map_err(|error| failed("the process that runs hooks", &error))?;
         let waker = Waker::new(registry, THREADS).map(Arc::new);
         let waker = waker.map_err(|error| failed("wake-ups by other threads", &error))?;
-        // Afterwards this process may not take the class; new threads inherit it.
+        // Afterwards new threads may not take the class; they inherit it.
         let class = peers.as_ref().and_then(|_| RealTimeClass::take(media.placement));
         confine();
         if let Some(peers) = &mut peers {
@@ -265,6 +268,7 @@ impl MediaServer {
             authenticator: Authenticator::new(access),
             sessions,
             adopted,
+            reception: ReceptionClass::new(media.placement),
             media,
             poll,
             listeners,
@@ -381,6 +385,7 @@ impl MediaServer {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now();
         let mut drain = None;
+        let mut turn_began_ns = now_ns();
         loop {
             match mode() {
                 ShutdownMode::Serve => {}
@@ -397,11 +402,13 @@ impl MediaServer {
                 || self.live.has_unfinished()
                 || self.peers.as_ref().is_some_and(Peers::has_signals);
             let pause = if unfinished { Duration::ZERO } else { pause };
+            self.reception.end_turn(turn_began_ns, now_ns());
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed("waiting for clients", &error)),
             }
+            turn_began_ns = now_ns();
             for event in &events {
                 self.handle(event.token())?;
             }
@@ -555,6 +562,7 @@ impl MediaServer {
         let ended = self.live.publishing.play_recordings(&self.sessions, now_ns);
         self.live.wake_if_released(waker);
         self.live.publishing.release_paths(&self.sessions);
+        self.reception.wanted = self.live.publishing.is_receiving();
         for title in self.live.publishing.timed_out_titles(now_ns).into_iter().chain(ended) {
             self.sessions.stop_title(title, waker);
         }

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 const STREAM: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
 /// CAP_IPC_LOCK and CAP_SYS_NICE, which the server keeps if the test process has them.
-const CHILDREN: u64 = 1 << 14 | 1 << 23;
+pub(crate) const CHILDREN: u64 = 1 << 14 | SYS_NICE;
+/// CAP_SYS_NICE.
+pub(crate) const SYS_NICE: u64 = 1 << 23;
 
 /// Returns a field of a thread's status file.
 fn field(status: &str, name: &str) -> String {
@@ -59,6 +61,19 @@ pub(crate) fn assert_confined(id: u32, permitted: u64) {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Returns the names of a server's threads in the class SCHED_FIFO.
+pub(crate) fn real_time_threads(server: &Server) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    // A thread may end meanwhile.
+    let stat = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    let is_real_time = |stat: &String| {
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        fields.split(' ').nth(38) == Some("1")
+    };
+    let name = |stat: String| stat.split(['(', ')']).nth(1).unwrap().to_owned();
+    stat.filter(is_real_time).map(name).collect()
 }
 
 /// Plays ten frames.

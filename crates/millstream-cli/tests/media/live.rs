@@ -1,7 +1,8 @@
 //! Tests of live streams: ffmpeg publishes a media file while ffmpeg plays it, and the pictures are
 //! equal.
 
-use crate::player::{Player, Server, is_installed, mangled, test_video};
+use crate::confined::{CHILDREN, SYS_NICE, assert_confined, own, real_time_threads};
+use crate::player::{Player, Server, assert_conserved, is_installed, mangled, test_video};
 use crate::test_clips::TestClips;
 use rtsp_types::StatusCode;
 use std::io::{Read, Write};
@@ -231,6 +232,37 @@ fn sent(status: &serde_json::Value, stream: &str) -> u64 {
         (0..3).map(|kind| client["frames"]["sent"][kind].as_u64().unwrap()).sum()
     };
     client.map_or(0, of)
+}
+
+#[test]
+fn a_published_stream_is_received_in_the_class_of_the_data_plane() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    if own("CapEff") & SYS_NICE == 0 || cores == 1 {
+        return;
+    }
+    let live: &[_] = &[("live", "mpeg", ", wait = \"60 s\"")];
+    for (media, expected) in [("placement = \"ni\"", 1), ("", 0)] {
+        let server = serve(media, live, &[]);
+        assert_eq!(real_time_threads(&server).len(), 0, "{media}");
+        let mut publisher = Publisher::begin(&server, "live");
+        publisher.send_until(&server, |status| is_published(status, 0));
+        // The class follows within an interval between checks for timeouts.
+        publisher.send_until(&server, |_| real_time_threads(&server).len() == expected);
+        let player = player_of(&server, "live");
+        publisher.send_until(&server, |status| sent(status, "live") > 10);
+        assert_eq!(real_time_threads(&server).len(), expected, "{media}");
+        if let Some(data_plane) = server.data_plane {
+            assert_confined(server.child.id(), own("CapPrm") & CHILDREN);
+            assert_confined(data_plane, 0);
+        }
+        drop((publisher, player));
+        let end = Instant::now() + TIMEOUT;
+        while !real_time_threads(&server).is_empty() {
+            assert!(Instant::now() < end, "{media}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_conserved(&server.end());
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_setaffinity, set_capabilities};
 use std::fs::{File, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -441,6 +441,35 @@ impl Drop for RealTimeClass {
         // A thread may always leave the class.
         let _ = set_scheduler(libc::SCHED_OTHER, 0);
     }
+}
+
+/// Puts this thread in the real-time class. Threads and processes that it starts have the ordinary
+/// one.
+///
+/// # Errors
+/// Fails if neither a permitted capability nor the limit of the process allows it.
+pub(crate) fn enter_real_time_class() -> io::Result<()> {
+    let enter = || set_scheduler(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1);
+    let own = capabilities(None)?;
+    let nice = own.permitted & CapabilitySet::SYS_NICE;
+    if nice.is_empty() {
+        return enter();
+    }
+    // A confined server keeps the capability permitted for its data plane, but not effective.
+    let mut with_nice = own;
+    with_nice.effective |= nice;
+    set_capabilities(None, with_nice)?;
+    let entered = enter();
+    set_capabilities(None, own)?;
+    entered
+}
+
+/// Puts this thread in the ordinary class, which is always permitted.
+///
+/// # Errors
+/// Fails if system calls are limited further.
+pub(crate) fn leave_real_time_class() -> io::Result<()> {
+    set_scheduler(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
 }
 
 #[allow(unsafe_code)]

@@ -725,6 +725,11 @@ impl Publishing {
         streams.fold(self.former, |sum, stream| sum.plus(stream.ingest.counts()))
     }
 
+    /// Returns whether a publisher sends a stream.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.streams.iter().any(LiveStream::is_published)
+    }
+
     /// Returns the number of frames in the ring that are not released to a playing client yet.
     /// `live` is the stream's number + 1 (0: a file).
     pub(crate) fn unreleased(&self, live: u32, row: Row) -> u64 {

@@ -2,33 +2,16 @@
 
 use super::viewer::Viewer;
 use super::{clips, serve};
-use crate::confined::own;
-use crate::player::{Server, assert_conserved, is_installed};
+use crate::confined::{SYS_NICE, own, real_time_threads};
+use crate::player::{assert_conserved, is_installed};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
-use std::fs;
-
-/// CAP_SYS_NICE.
-const SYS_NICE: u64 = 1 << 23;
 
 fn pid(id: u32) -> Pid {
     Pid::from_raw(i32::try_from(id).unwrap())
-}
-
-/// Returns the names of a server's threads in the class SCHED_FIFO.
-fn real_time_threads(server: &Server) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
-    // A thread may end meanwhile.
-    let stat = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
-    let is_real_time = |stat: &String| {
-        let (_, fields) = stat.rsplit_once(") ").unwrap();
-        fields.split(' ').nth(38) == Some("1")
-    };
-    let name = |stat: String| stat.split(['(', ')']).nth(1).unwrap().to_owned();
-    stat.filter(is_real_time).map(name).collect()
 }
 
 #[test]
