@@ -23,10 +23,10 @@ use crate::shared_memory::store::PacketRecord;
 use crate::wake_socket::signal;
 
 /// The largest number of bytes per call: the limit of a UDP datagram.
-const MAX_CALL_BYTES: usize = 65_507;
+pub(crate) const MAX_CALL_BYTES: usize = 65_507;
 
 /// The largest number of packets per call; all kernels with segmentation offload accept it.
-const MAX_SEGMENTS: usize = 32;
+pub(crate) const MAX_SEGMENTS: usize = 32;
 
 /// The largest size of a packet's headers, bytes: RTP's and the payload format's.
 const HEADER: usize = 16;
@@ -127,18 +127,14 @@ impl Network {
             pair.copy_from_slice(&[IoSlice::new(&header[..length]), IoSlice::new(payload)]);
         }
         let parts = &parts[..2 * which.len()];
+        let socket = SockRef::from(&self.rtp);
         let before_ns = now_ns();
         let segment = (which.len() > 1).then(|| all[which.start].length());
-        if let Err(error) = gather(&self.rtp, to, parts, segment) {
-            // Neither device nor kernel supports segmentation offload: sends each packet
-            // separately.
-            let cannot = segment.is_some()
-                && matches!(
-                    error.raw_os_error(),
-                    Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)
-                );
+        if let Err(error) = gather(&socket, to, parts, segment) {
+            // Sends each packet separately.
+            let cannot = segment.is_some() && is_offload_missing(&error);
             self.segments &= !cannot;
-            let refused = |pair: &&[IoSlice<'_>]| gather(&self.rtp, to, pair, None).is_err();
+            let refused = |pair: &&[IoSlice<'_>]| gather(&socket, to, pair, None).is_err();
             let lost = if cannot { parts.chunks_exact(2).filter(refused).count() } else { 1 };
             self.region.add(GlobalField::SendErrors, lost as u64);
         }
@@ -160,8 +156,12 @@ impl Network {
 }
 
 /// Sends the concatenated `parts` in one call, cut into datagrams of `segment` bytes.
-fn gather(
-    socket: &UdpSocket,
+///
+/// # Errors
+/// Fails if the kernel refuses the datagrams; [`is_offload_missing`] tells whether it does so for
+/// want of segmentation offload.
+pub(crate) fn gather(
+    socket: &SockRef<'_>,
     to: SocketAddr,
     parts: &[IoSlice<'_>],
     segment: Option<u32>,
@@ -178,11 +178,16 @@ fn gather(
         message = message.with_control(&control);
     }
     loop {
-        match SockRef::from(socket).sendmsg(&message, 0) {
+        match socket.sendmsg(&message, 0) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result.map(|_| ()),
         }
     }
+}
+
+/// Returns whether neither device nor kernel supports segmentation offload.
+pub(crate) fn is_offload_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP))
 }
 
 /// Returns a builder of the RTP header of packet `at`; `last` marks the end of the frame.

@@ -4,6 +4,7 @@
 //! gives it peers with commands and learns of them by signals. The estimate of a path and requests
 //! for key frames go to the client's rows, where the data plane reads them.
 
+mod datagram_batch;
 mod events;
 mod media_thread;
 mod negotiation;

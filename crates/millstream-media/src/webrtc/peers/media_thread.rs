@@ -23,6 +23,7 @@ use millstream_sync::ring::{Consumer, Producer};
 use mio::net::UdpSocket;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use socket2::SockRef;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -37,6 +38,7 @@ use str0m::net::{Protocol, Receive};
 use str0m::rtp::RtpWrite;
 use str0m::{Input, Output, Rtc, RtcError};
 
+use super::datagram_batch::DatagramBatch;
 use super::events::{Signal, signal};
 use super::{Command, Counters, MAX_SIGNALS, PeerSignal, Track};
 use crate::data_plane::packet_sender::REPORT;
@@ -166,6 +168,8 @@ pub(super) struct MediaThread {
     /// Outcomes that found the ring full; the data plane bounds the number of frames without one.
     outcomes: VecDeque<[u64; 4]>,
     buffer: Vec<u8>,
+    /// The datagrams to the peer that is driven.
+    batch: DatagramBatch,
     /// Whether the socket may have more datagrams.
     more: bool,
     /// The end of the reading interval, and the time that is left for reading in it.
@@ -184,8 +188,8 @@ impl MediaThread {
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut socket = UdpSocket::bind(address)?;
-        let _ = socket2::SockRef::from(&socket).set_send_buffer_size(4 << 20);
-        let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(1 << 20);
+        let _ = SockRef::from(&socket).set_send_buffer_size(4 << 20);
+        let _ = SockRef::from(&socket).set_recv_buffer_size(1 << 20);
         poll.registry().register(&mut socket, DATAGRAMS, Interest::READABLE)?;
         Ok(Self {
             poll,
@@ -200,6 +204,7 @@ impl MediaThread {
             unsent: VecDeque::new(),
             outcomes: VecDeque::new(),
             buffer: vec![0; MAX_DATAGRAM_BYTES],
+            batch: DatagramBatch::new(),
             more: false,
             reading: (Instant::now(), Duration::ZERO),
             is_deaf: false,
@@ -491,8 +496,12 @@ impl MediaThread {
     /// Gives an `Rtc` one input and sends all its output.
     fn drive(&mut self, place: usize, input: Input<'_>) {
         let Some(peer) = self.peers.get_mut(place).and_then(Option::as_mut) else { return };
-        let (socket, signals, counters) = (&self.socket, &mut self.unsent, &self.counters);
-        let own = self.address;
+        let (signals, counters, batch) = (&mut self.unsent, &self.counters, &mut self.batch);
+        let (socket, own) = (|| SockRef::from(&self.socket), self.address);
+        // A lost datagram is repeated when the peer reports it.
+        let count = |unsent: usize| {
+            counters.unsent_datagrams.fetch_add(unsent as u64, Ordering::Relaxed);
+        };
         let Peer { rtc, number, tracks, connected, ended, due, .. } = &mut **peer;
         let run = || -> Result<(), RtcError> {
             rtc.handle_input(input)?;
@@ -511,11 +520,8 @@ impl MediaThread {
                     }
                     Output::Transmit(packet) => {
                         has_sent = true;
-                        // A lost datagram is repeated when the peer reports it.
                         let to = of_family(packet.destination, own);
-                        if socket.send_to(&packet.contents, to).is_err() {
-                            counters.unsent_datagrams.fetch_add(1, Ordering::Relaxed);
-                        }
+                        count(batch.push(socket(), to, &packet.contents));
                     }
                     Output::Event(event) => {
                         let signal = signal(&event, rtc, tracks);
@@ -529,6 +535,7 @@ impl MediaThread {
             }
         };
         let ran = catch_unwind(AssertUnwindSafe(run));
+        count(batch.flush(socket()));
         if !matches!(ran, Ok(Ok(()))) || !rtc.is_alive() {
             *ended = true;
             signals.push_back((place, *number, Signal::Disconnected));
