@@ -94,8 +94,7 @@ mod tests {
 
     #[test]
     fn counters_are_shown_in_prometheus_text_format() {
-        const TIMER: &str =
-            "millstream_qdisc_longest_timer_lateness_seconds{interface=\"eth0\"}";
+        const TIMER: &str = "millstream_qdisc_longest_timer_lateness_seconds{interface=\"eth0\"}";
         let text = metrics("eth0", &status());
         let labels = r#"interface="eth0",stream="voice \"a\"""#;
         for line in [
