@@ -121,6 +121,14 @@ while read -r name program; do
     esac
 done < <(test_programs)
 run_apart() { (cd crates/millstream-cli && "${apart[$1]}" --quiet "${@:2}"); }
+ns3() {
+    PROFILE=dev scripts/c-library.sh "$PWD/target/c"
+    if [ "$(id -u)" = 0 ] || dpkg-query -W libns3-dev libgsl-dev >/dev/null 2>&1; then
+        integrations/ns3/check.py target/c
+    else
+        echo "not tested: libns3-dev and libgsl-dev are not installed"
+    fi
+}
 start_lane media parts "run_apart media"
 renice -n 10 $$ >/dev/null
 start_lane route parts "run_apart route ${alone[*]/#/--skip }"
@@ -129,21 +137,16 @@ start_lane kernel parts "scripts/kernel.sh quick"
 EXTENSION=$debug/lib_millstream.so start_lane python parts scripts/python.sh
 start_lane concurrency parts scripts/concurrency.sh
 start_lane instructions parts scripts/instructions.py
+# Each of these mostly uses one core.
+start_lane documentation parts "cargo test --workspace --quiet --doc" scripts/test-c-library.sh ns3
 
 step "tests"
 cargo test --workspace --quiet --lib --bins "${others[@]}"
-cargo test --workspace --quiet --doc
 
-step "C library, installed"
-scripts/test-c-library.sh
+step "documentation, C library and ns-3"
+join_lane documentation
 
-step "the C library in ns-3 and DPDK"
-PROFILE=dev scripts/c-library.sh "$PWD/target/c"
-if [ "$(id -u)" = 0 ] || dpkg-query -W libns3-dev libgsl-dev >/dev/null 2>&1; then
-    integrations/ns3/check.py target/c
-else
-    echo "not tested: libns3-dev and libgsl-dev are not installed"
-fi
+step "the C library in DPDK"
 if [ "$(id -u)" = 0 ] || pkg-config --exists libdpdk; then
     integrations/dpdk/run.sh "$PWD/target/c" quick
 else
