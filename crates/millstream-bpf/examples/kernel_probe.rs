@@ -375,7 +375,7 @@ fn replay(scenario: &str, log: &str) -> io::Result<()> {
     // Drops precede their decision, or follow their arrival.
     let (mut by_qdisc, mut by_engine) = (VecDeque::new(), Dropped::default());
     let (mut next, mut decisions, mut drops) = (arrivals.iter(), 0, [0; 3]);
-    let mut sent = Vec::new();
+    let (mut sent, mut times_ns) = (Vec::new(), Vec::new());
     for Entry { time_ns, bytes, stream, event } in &entries {
         let stream = u32::from(*stream);
         match event {
@@ -406,6 +406,7 @@ fn replay(scenario: &str, log: &str) -> io::Result<()> {
                 by_qdisc.clear();
                 by_engine.0.clear();
                 sent.extend(qdisc);
+                times_ns.extend(qdisc.map(|_| *time_ns));
             }
         }
     }
@@ -416,11 +417,12 @@ fn replay(scenario: &str, log: &str) -> io::Result<()> {
         println!("  drops of flows: {by_aqm} by CoDel, {from_longest} at the limit");
     }
     println!("  all equal to the engine");
-    compare_with_simulation(&scenario, &arrivals, &sent);
+    compare_with_simulation(&scenario, &arrivals, &sent, &times_ns);
     Ok(())
 }
 
-/// Returns, after each departure, the largest difference of a stream's packets in two orders.
+/// Returns, after each departure, the largest difference between the numbers of packets that a
+/// stream has sent in the two orders.
 fn lags(order: &[(u32, u32)], other: &[(u32, u32)]) -> Vec<u64> {
     let mut lead: HashMap<u32, i64> = HashMap::new();
     (order.iter().zip(other))
@@ -433,10 +435,15 @@ fn lags(order: &[(u32, u32)], other: &[(u32, u32)]) -> Vec<u64> {
 }
 
 /// Simulates the link with the log's arrivals; prints how the order and the shares differ.
-fn compare_with_simulation(scenario: &Scenario, arrivals: &[Arrival], sent: &[(u32, u32)]) {
+fn compare_with_simulation(
+    scenario: &Scenario,
+    arrivals: &[Arrival],
+    sent: &[(u32, u32)],
+    times_ns: &[u64],
+) {
     let mut scheduler: Box<dyn DynScheduler + Send> = scenario.scheduler();
     let mut arrivals = arrivals.iter().peekable();
-    let (mut now_ns, mut simulated) = (0u64, Vec::new());
+    let (mut now_ns, mut simulated, mut simulated_ns) = (0u64, Vec::new(), Vec::new());
     while simulated.len() < sent.len() {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns <= now_ns) {
             let Arrival { time_ns, stream, packet, flow, .. } = *arrival;
@@ -446,6 +453,7 @@ fn compare_with_simulation(scenario: &Scenario, arrivals: &[Arrival], sent: &[(u
         now_ns = match scheduler.decide(now_ns, &mut ()) {
             Some(departure) => {
                 simulated.push((departure.stream.0, departure.bytes));
+                simulated_ns.push(now_ns);
                 now_ns + scenario.link.transmission_ns(departure.bytes)
             }
             None => match [scheduler.next_eligible_ns(), next_ns].into_iter().flatten().min() {
@@ -460,6 +468,11 @@ fn compare_with_simulation(scenario: &Scenario, arrivals: &[Arrival], sent: &[(u
     // leads until the next such exchange.
     let lags = lags(sent, &simulated);
     let within_one = lags.iter().filter(|lag| **lag <= 1).count();
+    let longest = sent.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    let longest_ns = scenario.link.transmission_ns(longest);
+    let differences_ns: Vec<u64> =
+        times_ns.iter().zip(&simulated_ns).map(|(time, other)| time.abs_diff(*other)).collect();
+    let on_time = differences_ns.iter().filter(|ns| **ns < longest_ns).count();
     let share = |of: &[(u32, u32)], stream: usize| {
         let bytes = |all: bool| -> u64 {
             of.iter().filter(|p| all || p.0 as usize == stream).map(|p| u64::from(p.1)).sum()
@@ -472,14 +485,17 @@ fn compare_with_simulation(scenario: &Scenario, arrivals: &[Arrival], sent: &[(u
         })
         .collect();
     println!(
-        "  simulation of its arrivals: of {} departures {same} are the same; after {within_one} of \
-         them every stream has the same number of packets within 1, after all within {}; shares \
-         in %, qdisc/simulation: {}",
+        "  simulation of its arrivals: of {} departures {same} are the same, {on_time} within a \
+         packet's transmission (all within {} µs); after {within_one} of them every stream has \
+         the same number of packets within 1, after all within {}; shares in %, \
+         qdisc/simulation: {}",
         sent.len(),
+        differences_ns.iter().max().unwrap_or(&0) / 1000,
         lags.iter().max().unwrap_or(&0),
         shares.join(", ")
     );
     assert!(within_one * 100 >= sent.len() * 95, "the order differs from the simulation's");
+    assert!(on_time * 100 >= sent.len() * 95, "the times differ from the simulation's");
     for stream in 0..scenario.streams.len() {
         assert!((share(sent, stream) - share(&simulated, stream)).abs() < 0.5, "{stream}");
     }

@@ -60,7 +60,7 @@ const FLOWS_AT: usize = 240;
 /// `struct ms_link`: the offsets of the configuration in use and of the timer's longest lateness;
 /// the size of the fields before the sojourn times, their buckets, and the offsets of their sums
 /// and maxima.
-const APPLIED_AT: usize = 24;
+const APPLIED_AT: usize = 28;
 const TIMER_LATE_AT: usize = 40;
 const TIMES_HEADER: usize = 48;
 const BUCKETS: usize = 40;

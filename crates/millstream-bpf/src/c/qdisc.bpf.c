@@ -67,7 +67,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 /* The greatest lateness of a timer that the link catches up, ns. */
 #define CATCH_UP_NS 1000000
 
-/* A packet of a queue, or an unused one. Its number is its index plus 1; 0 stands for none. */
+/* A packet of a queue, or a free one. Its number is its index plus 1; 0 stands for none. */
 struct packet {
 	struct sk_buff __kptr *skb;
 	u64 arrival_ns;
@@ -152,9 +152,9 @@ struct ms_log {
 	} entries[LOG_ENTRIES];
 };
 
-/* The number of the first unused packet of a list, and the highest number that was ever used. */
+/* The head of the list of free packets, and the highest number used so far. */
 struct ms_pool {
-	u32 unused, highest;
+	u32 free, highest;
 };
 
 struct ms_link {
@@ -162,11 +162,11 @@ struct ms_link {
 	u64 began_ns;
 	/* The end of the current transmission, ns. */
 	u64 free_ns;
+	/* The qdisc that uses the state; 0 without one. */
+	u64 owner;
 	u32 busy;
-	u32 attached;
 	/* The configuration in use, an index into ms_configs. */
 	u32 applied;
-	u32 unused;
 	/* When the timer is due, 0 without one; the longest time by which it was late, ns. */
 	u64 due_ns;
 	u64 timer_late_ns;
@@ -535,23 +535,23 @@ static __always_inline struct packet *packet_at(u32 number)
 	return bpf_map_lookup_elem(&ms_packets, &at);
 }
 
-/* Takes an unused packet. Returns its number; 0 if all are used. */
+/* Takes a free packet. Returns its number; 0 if all are used. */
 static __always_inline u32 take_packet(void)
 {
-	u32 number = ms_pool.unused;
+	u32 number = ms_pool.free;
 	struct packet *packet = packet_at(number);
 
 	if (packet) {
-		ms_pool.unused = packet->next;
+		ms_pool.free = packet->next;
 		return number;
 	}
 	return ms_pool.highest < LIMIT ? ++ms_pool.highest : 0;
 }
 
-static __always_inline void return_packet(u32 number, struct packet *packet)
+static __always_inline void free_packet(u32 number, struct packet *packet)
 {
-	packet->next = ms_pool.unused;
-	ms_pool.unused = number;
+	packet->next = ms_pool.free;
+	ms_pool.free = number;
 }
 
 /* Appends a packet to a queue. */
@@ -596,13 +596,13 @@ static __always_inline u32 pop(u32 at, u64 *next_ns, u32 *next_bytes)
 	return number;
 }
 
-/* Returns a packet to the unused ones, and its data, which may be NULL. */
+/* Frees a packet and returns its data, which may be NULL. */
 static __always_inline struct sk_buff *unwrap(u32 number, struct packet *packet)
 {
 	struct sk_buff *skb = NULL;
 
 	skb = bpf_kptr_xchg(&packet->skb, skb);
-	return_packet(number, packet);
+	free_packet(number, packet);
 	return skb;
 }
 
@@ -718,14 +718,14 @@ int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 		log_event(now_ns, stream, hash, EVENT_HASH);
 	} else if (!scheduler_arrive(now_ns, stream, bytes)) {
 		log_event(now_ns, stream, bytes, EVENT_FULL);
-		return_packet(number, packet);
+		free_packet(number, packet);
 		goto drop;
 	}
 	log_event(now_ns, stream, bytes, EVENT_ARRIVED);
 	queue = bpf_map_lookup_elem(&ms_queues, &at);
 	if (!queue) {
 		/* The scheduler returns flows of the map. */
-		return_packet(number, packet);
+		free_packet(number, packet);
 		goto drop;
 	}
 	packet->arrival_ns = now_ns;
@@ -861,9 +861,9 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 SEC("struct_ops/ms_init")
 int BPF_PROG(ms_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
-	if (ms_link.attached)
+	if (ms_link.owner)
 		return -EBUSY;
-	ms_link.attached = 1;
+	ms_link.owner = (u64)sch;
 	ms_link.began_ns = bpf_ktime_get_ns();
 	ms_link.free_ns = 0;
 	ms_link.due_ns = 0;
@@ -895,6 +895,8 @@ void BPF_PROG(ms_reset_qdisc, struct Qdisc *sch)
 		}
 	}
 	scheduler_reset();
+	/* The kernel cancels the timer. */
+	ms_link.due_ns = 0;
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
 }
@@ -902,7 +904,9 @@ void BPF_PROG(ms_reset_qdisc, struct Qdisc *sch)
 SEC("struct_ops/ms_destroy")
 void BPF_PROG(ms_destroy, struct Qdisc *sch)
 {
-	ms_link.attached = 0;
+	/* The kernel also destroys a qdisc that was refused. */
+	if (ms_link.owner == (u64)sch)
+		ms_link.owner = 0;
 }
 
 SEC(".struct_ops.link")
