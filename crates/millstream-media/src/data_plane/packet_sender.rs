@@ -131,12 +131,15 @@ impl Network {
         let before_ns = now_ns();
         let segment = (which.len() > 1).then(|| all[which.start].length());
         if let Err(error) = gather(&socket, to, parts, segment) {
-            // Sends each packet separately.
-            let cannot = segment.is_some() && is_offload_missing(&error);
-            self.segments &= !cannot;
-            let refused = |pair: &&[IoSlice<'_>]| gather(&socket, to, pair, None).is_err();
-            let lost = if cannot { parts.chunks_exact(2).filter(refused).count() } else { 1 };
-            self.region.add(GlobalField::SendErrors, lost as u64);
+            let refused = if segment.is_some() && may_leave_apart(&error) {
+                let apart = parts.chunks_exact(2).map(|pair| gather(&socket, to, pair, None));
+                let (refused, has_offload) = send_apart(&error, apart);
+                self.segments &= has_offload;
+                refused
+            } else {
+                which.len()
+            };
+            self.region.add(GlobalField::SendErrors, refused as u64);
         }
         self.region.add(GlobalField::SendingNs, now_ns() - before_ns);
     }
@@ -158,8 +161,8 @@ impl Network {
 /// Sends the concatenated `parts` in one call, cut into datagrams of `segment` bytes.
 ///
 /// # Errors
-/// Fails if the kernel refuses the datagrams; [`is_offload_missing`] tells whether it does so for
-/// want of segmentation offload.
+/// Fails if the kernel refuses the datagrams; [`may_leave_apart`] tells whether it may accept them
+/// one by one.
 pub(crate) fn gather(
     socket: &SockRef<'_>,
     to: SocketAddr,
@@ -185,9 +188,24 @@ pub(crate) fn gather(
     }
 }
 
-/// Returns whether neither device nor kernel supports segmentation offload.
-pub(crate) fn is_offload_missing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP))
+/// Returns whether datagrams that the kernel refused in one call may leave one by one: there is no
+/// segmentation offload, or they exceed the path's MTU, which forbids it.
+pub(crate) fn may_leave_apart(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    matches!(number, Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE))
+}
+
+/// Sends datagrams one by one after one call for all failed. Returns how many the kernel refused,
+/// and whether later calls may have several.
+pub(crate) fn send_apart(
+    error: &io::Error,
+    datagrams: impl ExactSizeIterator<Item = io::Result<()>>,
+) -> (usize, bool) {
+    let count = datagrams.len();
+    let refused = datagrams.filter(Result::is_err).count();
+    // The path or the address of one client does not end the offload for all.
+    let of_this_client = error.raw_os_error() == Some(libc::EMSGSIZE) || refused == count;
+    (refused, of_this_client)
 }
 
 /// Returns a builder of the RTP header of packet `at`; `last` marks the end of the frame.

@@ -4,7 +4,9 @@ use socket2::SockRef;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-use crate::data_plane::packet_sender::{MAX_CALL_BYTES, MAX_SEGMENTS, gather, is_offload_missing};
+use crate::data_plane::packet_sender::{
+    MAX_CALL_BYTES, MAX_SEGMENTS, gather, may_leave_apart, send_apart,
+};
 
 /// Datagrams of one length that have not been sent; the last of them may be shorter.
 #[derive(Debug)]
@@ -50,12 +52,12 @@ impl DatagramBatch {
         let sent = gather(&socket, to, &[IoSlice::new(&self.bytes)], segment);
         let refused = match sent {
             Ok(()) => 0,
-            Err(error) if segment.is_some() && is_offload_missing(&error) => {
-                self.segments = false;
-                let each = self.bytes.chunks(self.segment.max(1));
-                let is_refused =
-                    |one: &&[u8]| gather(&socket, to, &[IoSlice::new(one)], None).is_err();
-                each.filter(is_refused).count()
+            Err(error) if segment.is_some() && may_leave_apart(&error) => {
+                let apart = self.bytes.chunks(self.segment.max(1));
+                let apart = apart.map(|one| gather(&socket, to, &[IoSlice::new(one)], None));
+                let (refused, has_offload) = send_apart(&error, apart);
+                self.segments &= has_offload;
+                refused
             }
             Err(_) => self.count,
         };
@@ -69,6 +71,7 @@ impl DatagramBatch {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
 
     fn socket() -> (UdpSocket, SocketAddr) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -122,15 +125,38 @@ mod tests {
     fn refused_datagrams_are_counted_and_without_offload_each_is_sent() {
         let ((sender, _), (receiver, to)) = (socket(), socket());
         let mut batch = DatagramBatch::new();
-        // Segments above the MTU of the loopback interface: the kernel refuses the call.
-        for number in [1, 2] {
-            assert_eq!(batch.push(SockRef::from(&sender), to, &[number; 65_000 / 2]), 0);
-        }
-        let nowhere = "[::1]:9".parse().unwrap();
-        assert_eq!(batch.push(SockRef::from(&sender), nowhere, &[3; 10]), 0);
-        batch.segments = false;
-        assert_eq!(batch.push(SockRef::from(&sender), nowhere, &[3; 10]), 1, "the family");
-        assert_eq!(batch.flush(SockRef::from(&sender)), 1);
-        assert_eq!(received(&receiver).len(), 2);
+        let mut send_two = |to: SocketAddr| {
+            let socket = || SockRef::from(&sender);
+            let pushed = batch.push(socket(), to, &[1; 10]) + batch.push(socket(), to, &[2; 10]);
+            (pushed + batch.flush(socket()), batch.segments)
+        };
+        // Invalid with and without offload: the fault of the address.
+        assert_eq!(send_two("127.0.0.1:0".parse().unwrap()), (2, true));
+        assert_eq!(send_two(to), (0, true));
+        // The kernel cuts no datagrams without checksums.
+        disable_checksums(&sender);
+        assert_eq!(send_two(to), (0, false));
+        assert_eq!(received(&receiver), [(1, 10), (2, 10), (1, 10), (2, 10)]);
+    }
+
+    #[allow(unsafe_code)]
+    fn disable_checksums(socket: &UdpSocket) {
+        let (one, length) = (1i32, 4);
+        // SAFETY: the call reads the four bytes of `one`.
+        let set = unsafe {
+            let (level, option) = (libc::SOL_SOCKET, libc::SO_NO_CHECK);
+            libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const one).cast(), length)
+        };
+        assert_eq!(set, 0);
+    }
+
+    #[test]
+    fn a_path_with_a_small_mtu_does_not_end_the_offload() {
+        let too_long = std::io::Error::from_raw_os_error(libc::EMSGSIZE);
+        let missing = std::io::Error::from_raw_os_error(libc::EINVAL);
+        assert!(may_leave_apart(&too_long) && may_leave_apart(&missing));
+        let sent = || [true, true].into_iter().map(|_| Ok(()));
+        assert_eq!(send_apart(&too_long, sent()), (0, true));
+        assert_eq!(send_apart(&missing, sent()), (0, false));
     }
 }
