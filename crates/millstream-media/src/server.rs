@@ -206,7 +206,7 @@ impl MediaServer {
             .map_err(|error| failed("the process that runs hooks", &error))?;
         let waker = Waker::new(registry, THREADS).map(Arc::new);
         let waker = waker.map_err(|error| failed("wake-ups by other threads", &error))?;
-        // Afterwards new threads may not take the class; they inherit it.
+        // `confine` clears the effective capabilities; new threads inherit the class.
         let class = peers.as_ref().and_then(|_| RealTimeClass::take(media.placement));
         confine();
         if let Some(peers) = &mut peers {
@@ -268,7 +268,7 @@ impl MediaServer {
             authenticator: Authenticator::new(access),
             sessions,
             adopted,
-            reception: ReceptionClass::new(media.placement),
+            reception: ReceptionClass::new(media.placement, peers.is_some()),
             media,
             poll,
             listeners,
@@ -402,7 +402,7 @@ impl MediaServer {
                 || self.live.has_unfinished()
                 || self.peers.as_ref().is_some_and(Peers::has_signals);
             let pause = if unfinished { Duration::ZERO } else { pause };
-            self.reception.end_turn(turn_began_ns, now_ns());
+            self.end_turn(turn_began_ns);
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -411,12 +411,14 @@ impl MediaServer {
             turn_began_ns = now_ns();
             for event in &events {
                 self.handle(event.token())?;
+                turn_began_ns = self.end_turn(turn_began_ns);
             }
             self.apply_peer_signals()?;
             self.live.receive_unfinished();
             self.live.wake_if_released(self.data_plane.waker());
             for place in self.connections.take_unfinished() {
                 self.serve(place);
+                turn_began_ns = self.end_turn(turn_began_ns);
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
@@ -424,8 +426,16 @@ impl MediaServer {
             }
         }
         let cut_off = drain.map_or(0, |drain| drain.cut_off());
+        self.reception.leave();
         self.end();
         Ok(self.report(cut_off))
+    }
+
+    /// Accounts the time since `began_ns` to the class of session control. Returns the time now.
+    fn end_turn(&mut self, began_ns: u64) -> u64 {
+        let now_ns = now_ns();
+        self.reception.end_turn(began_ns, now_ns);
+        now_ns
     }
 
     /// Begins a drain unless one runs, and returns whether it is over.

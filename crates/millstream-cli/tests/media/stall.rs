@@ -162,6 +162,6 @@ fn a_player_that_reads_at_half_the_rate_gets_frames_on_time_and_is_not_closed() 
     // On a busy machine a frame can be late although its client reads in time, and frames are lost
     // while the counters are read one by one.
     let lost = sum(frames, "late") + sum(frames, "full");
-    assert!(lost.abs_diff(slow) * 10 <= lost, "{frames}");
+    assert!(lost.abs_diff(slow) <= 2 + lost / 50, "{frames}");
     assert_conserved(&server.end());
 }

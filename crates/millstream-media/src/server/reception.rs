@@ -12,7 +12,7 @@ use crate::data_plane::placement::{enter_real_time_class, leave_real_time_class}
 /// The divisor of the elapsed time that gives the part in the class: a tenth.
 const PART: u64 = 10;
 
-/// The most time in the class without a pause, ns.
+/// The most time in the class without a pause, ns; the last request may exceed it.
 const BURST_NS: u64 = 10_000_000;
 
 /// The time in the class that exceeds its part so far.
@@ -48,14 +48,15 @@ pub(super) struct ReceptionClass {
 
 impl ReceptionClass {
     /// Creates the state of a thread that has the ordinary class.
-    pub(super) fn new(placement: Placement) -> Self {
-        // On a single core it would delay the data plane, whose priority is equal.
+    pub(super) fn new(placement: Placement, has_media_thread: bool) -> Self {
+        // It would delay the data plane, whose priority is equal, without a core that neither this
+        // nor the media thread has.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let available = placement != Placement::Host && cores > 1;
+        let available = placement != Placement::Host && cores > 1 + usize::from(has_media_thread);
         Self { available, held: false, budget: Budget::default(), wanted: false }
     }
 
-    /// Ends a turn of work that began at `began_ns`, and changes the class if necessary.
+    /// Ends a part of the work that began at `began_ns`, and changes the class if necessary.
     pub(super) fn end_turn(&mut self, began_ns: u64, now_ns: u64) {
         if !self.available {
             return;
@@ -69,11 +70,24 @@ impl ReceptionClass {
         let changed = if wants { enter_real_time_class() } else { leave_real_time_class() };
         match changed {
             Ok(()) => self.held = wants,
-            Err(error) => {
+            Err(error) if wants => {
                 eprintln!("live streams: no real-time priority: {error}");
                 self.available = false;
             }
+            // It tries again after the next turn.
+            Err(_) => {}
         }
+    }
+
+    /// Leaves the class.
+    pub(super) fn leave(&mut self) {
+        self.held = self.held && leave_real_time_class().is_err();
+    }
+}
+
+impl Drop for ReceptionClass {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
