@@ -123,8 +123,8 @@ pub struct Status {
     pub discipline: &'static str,
     /// The rate of the link, bits/s.
     pub rate_bps: u64,
-    /// The longest time, ns, by which the kernel's timer was late: a bound of
-    /// [`Qdisc::delay_bounds_ns`] may be exceeded by it.
+    /// The longest time, ns, by which the kernel's timer was late. The bounds of
+    /// [`Qdisc::delay_bounds_ns`] do not include it.
     pub timer_late_longest_ns: u64,
     /// The streams, in the order of their numbers.
     pub streams: Vec<StreamStatus>,

@@ -535,17 +535,19 @@ static __always_inline struct packet *packet_at(u32 number)
 	return bpf_map_lookup_elem(&ms_packets, &at);
 }
 
-/* Takes a free packet. Returns its number; 0 if all are used. */
-static __always_inline u32 take_packet(void)
+/* Takes a free packet and stores its number. Returns NULL if all are used. */
+static __always_inline struct packet *take_packet(u32 *number)
 {
-	u32 number = ms_pool.free;
-	struct packet *packet = packet_at(number);
+	struct packet *packet = packet_at(ms_pool.free);
 
+	*number = ms_pool.free;
 	if (packet) {
 		ms_pool.free = packet->next;
-		return number;
+		return packet;
 	}
-	return ms_pool.highest < LIMIT ? ++ms_pool.highest : 0;
+	if (ms_pool.highest < LIMIT)
+		*number = ++ms_pool.highest;
+	return packet_at(*number);
 }
 
 static __always_inline void free_packet(u32 number, struct packet *packet)
@@ -568,23 +570,23 @@ static __always_inline void append(struct queue *queue, u32 number, struct packe
 }
 
 /*
- * Removes the head of a queue; stores the arrival time and length of the next packet. Returns its
- * number; 0 if the queue is empty.
+ * Removes the head of a queue and stores its number; stores the arrival time and length of the next
+ * packet. Returns NULL if the queue is empty.
  */
-static __always_inline u32 pop(u32 at, u64 *next_ns, u32 *next_bytes)
+static __always_inline struct packet *pop(u32 at, u32 *number, u64 *next_ns, u32 *next_bytes)
 {
 	struct queue *queue = bpf_map_lookup_elem(&ms_queues, &at);
 	struct packet *packet, *next;
-	u32 number;
 
+	*number = 0;
 	*next_ns = 0;
 	*next_bytes = 0;
 	if (!queue)
-		return 0;
-	number = queue->first;
-	packet = packet_at(number);
+		return NULL;
+	*number = queue->first;
+	packet = packet_at(*number);
 	if (!packet)
-		return 0;
+		return NULL;
 	queue->first = packet->next;
 	next = packet_at(packet->next);
 	if (next) {
@@ -593,7 +595,7 @@ static __always_inline u32 pop(u32 at, u64 *next_ns, u32 *next_bytes)
 	} else {
 		queue->last = 0;
 	}
-	return number;
+	return packet;
 }
 
 /* Frees a packet and returns its data, which may be NULL. */
@@ -638,8 +640,7 @@ static __always_inline int drop_overflow(struct Qdisc *sch, struct bpf_sk_buff_p
 				break;
 		}
 		count--;
-		number = pop(MS_STREAMS + longest, &next_ns, &next_bytes);
-		packet = packet_at(number);
+		packet = pop(MS_STREAMS + longest, &number, &next_ns, &next_bytes);
 		if (!packet)
 			break;
 		bytes = packet->bytes;
@@ -672,8 +673,7 @@ static __always_inline void pull(struct Qdisc *sch, u64 now_ns, u32 stream)
 
 		if ((u32)pulled == MS_NONE)
 			break;
-		number = pop(MS_STREAMS + (u32)pulled, &next_ns, &next_bytes);
-		packet = packet_at(number);
+		packet = pop(MS_STREAMS + (u32)pulled, &number, &next_ns, &next_bytes);
 		if (!packet)
 			break;
 		scheduler_left_flow(stream, pulled, 0, next_ns, next_bytes);
@@ -706,8 +706,7 @@ int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	apply_changes(now_ns);
 	if (stream >= configuration()->streams || sch->q.qlen >= sch->limit)
 		goto drop;
-	number = take_packet();
-	packet = packet_at(number);
+	packet = take_packet(&number);
 	if (!packet)
 		goto drop;
 	if (has_flows(stream)) {
@@ -778,8 +777,7 @@ static __always_inline int drop_late(struct Qdisc *sch, u64 now_ns, u32 stream)
 	u32 number, next_bytes, bytes;
 	u64 next_ns;
 
-	number = pop(stream, &next_ns, &next_bytes);
-	packet = packet_at(number);
+	packet = pop(stream, &number, &next_ns, &next_bytes);
 	if (!packet)
 		return 0;
 	bytes = packet->bytes;
@@ -793,6 +791,7 @@ static __always_inline int drop_late(struct Qdisc *sch, u64 now_ns, u32 stream)
 	return 1;
 }
 
+/* Lets the kernel call ms_dequeue at a time. */
 static __always_inline void wake_at(struct Qdisc *sch, u64 due_ns)
 {
 	ms_link.due_ns = due_ns;
@@ -837,8 +836,7 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 	/* The successor follows the head before it leaves. */
 	if (has_flows(stream))
 		pull(sch, now_ns, stream);
-	number = pop(stream, &next_ns, &next_bytes);
-	packet = packet_at(number);
+	packet = pop(stream, &number, &next_ns, &next_bytes);
 	if (!packet)
 		return NULL;
 	bytes = packet->bytes;
@@ -882,11 +880,9 @@ void BPF_PROG(ms_reset_qdisc, struct Qdisc *sch)
 
 	bpf_for(at, 0, QUEUES) {
 		bpf_for(i, 0, LIMIT) {
-			struct packet *packet;
+			struct packet *packet = pop(at, &number, &next_ns, &next_bytes);
 			struct sk_buff *skb;
 
-			number = pop(at, &next_ns, &next_bytes);
-			packet = packet_at(number);
 			if (!packet)
 				break;
 			skb = unwrap(number, packet);
