@@ -27,7 +27,6 @@ use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::cluster::{ClusterContext, ClusterMoves};
-use crate::data_plane::placement::RealTimeClass;
 use crate::files::library::{Library, stream_names};
 use crate::hls::{self, Hls};
 use crate::hooks::observer::Observer;
@@ -206,14 +205,12 @@ impl MediaServer {
             .map_err(|error| failed("the process that runs hooks", &error))?;
         let waker = Waker::new(registry, THREADS).map(Arc::new);
         let waker = waker.map_err(|error| failed("wake-ups by other threads", &error))?;
-        // `confine` clears the effective capabilities; new threads inherit the class.
-        let class = peers.as_ref().and_then(|_| RealTimeClass::take(media.placement));
         confine();
         if let Some(peers) = &mut peers {
-            let started = peers.start(&prepared.resources, Arc::clone(&waker));
+            let (resources, waker) = (&prepared.resources, Arc::clone(&waker));
+            let started = peers.start(resources, waker, media.placement);
             started.map_err(|error| failed("the media thread of WebRTC", &error))?;
         }
-        drop(class);
         let data_plane = Supervisor::start(prepared, media.placement, registry)?;
         let resources = data_plane.resources();
         let read_ahead = ReadAhead::open(resources, media.frame_path, registry)?;

@@ -7,7 +7,7 @@
 //! ```
 //! No Rust library of SRT is kept as well as libsrt. The program runs outside of the confined
 //! server, so the server does not parse SRT. The program parses packets from a network, so it has
-//! no capabilities, and under a server that runs as root its user is `nobody`. It serves one sender
+//! no capabilities. If the server runs as root, the program runs as `nobody`. It serves one sender
 //! at a time.
 
 use millstream_scenario::SrtInput;
@@ -27,7 +27,7 @@ const DROP: &str = "setpriv";
 const DROPPED: [&str; 5] =
     ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--pdeathsig", "KILL"];
 
-/// More arguments if the server runs as root: the user and group of the program are `nobody`.
+/// The further arguments if the server runs as root: the program then runs as `nobody`.
 const DROPPED_OF_ROOT: [&str; 4] =
     ["--bounding-set=-all", "--reuid=65534", "--regid=65534", "--clear-groups"];
 

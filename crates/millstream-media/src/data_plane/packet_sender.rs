@@ -130,17 +130,10 @@ impl Network {
         let socket = SockRef::from(&self.rtp);
         let before_ns = now_ns();
         let segment = (which.len() > 1).then(|| all[which.start].length());
-        if let Err(error) = gather(&socket, to, parts, segment) {
-            let refused = if segment.is_some() && may_leave_apart(&error) {
-                let apart = parts.chunks_exact(2).map(|pair| gather(&socket, to, pair, None));
-                let (refused, has_offload) = send_apart(&error, apart);
-                self.segments &= has_offload;
-                refused
-            } else {
-                which.len()
-            };
-            self.region.add(GlobalField::SendErrors, refused as u64);
-        }
+        let apart = parts.chunks_exact(2).map(|pair| gather(&socket, to, pair, None));
+        let (refused, has_offload) = send_datagrams(&socket, to, parts, segment, apart);
+        self.segments &= has_offload;
+        self.region.add(GlobalField::SendErrors, refused as u64);
         self.region.add(GlobalField::SendingNs, now_ns() - before_ns);
     }
 
@@ -185,6 +178,23 @@ pub(crate) fn gather(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result.map(|_| ()),
         }
+    }
+}
+
+/// Sends the concatenated `parts` as [`gather`] does. If the kernel cannot cut them, evaluates
+/// `apart`, which sends each datagram. Returns how many datagrams the kernel refused, and whether
+/// later calls may have several.
+pub(crate) fn send_datagrams(
+    socket: &SockRef<'_>,
+    to: SocketAddr,
+    parts: &[IoSlice<'_>],
+    segment: Option<u32>,
+    apart: impl ExactSizeIterator<Item = io::Result<()>>,
+) -> (usize, bool) {
+    match gather(socket, to, parts, segment) {
+        Ok(()) => (0, true),
+        Err(error) if segment.is_some() && may_leave_apart(&error) => send_apart(&error, apart),
+        Err(_) => (apart.len(), true),
     }
 }
 

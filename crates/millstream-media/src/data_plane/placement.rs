@@ -416,33 +416,6 @@ fn real_time() -> io::Result<()> {
     set_scheduler(libc::SCHED_FIFO, 1)
 }
 
-/// The real-time class of this thread; threads that it starts inherit it. Dropping it ends the
-/// class.
-pub(crate) struct RealTimeClass(());
-
-impl RealTimeClass {
-    /// Takes the class if the data plane has a process of its own and the system permits it.
-    pub(crate) fn take(placement: Placement) -> Option<Self> {
-        if placement == Placement::Host {
-            return None;
-        }
-        match real_time() {
-            Ok(()) => Some(Self(())),
-            Err(error) => {
-                eprintln!("media thread: no real-time priority: {error}");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for RealTimeClass {
-    fn drop(&mut self) {
-        // A thread may always leave the class.
-        let _ = set_scheduler(libc::SCHED_OTHER, 0);
-    }
-}
-
 /// Puts this thread in the real-time class. Threads and processes that it starts have the ordinary
 /// one.
 ///

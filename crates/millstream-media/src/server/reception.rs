@@ -49,8 +49,7 @@ pub(super) struct ReceptionClass {
 impl ReceptionClass {
     /// Creates the state of a thread that has the ordinary class.
     pub(super) fn new(placement: Placement, has_media_thread: bool) -> Self {
-        // It would delay the data plane, whose priority is equal, without a core that neither this
-        // nor the media thread has.
+        // This thread and the media thread leave a core to the data plane: no priority is higher.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let available = placement != Placement::Host && cores > 1 + usize::from(has_media_thread);
         Self { available, held: false, budget: Budget::default(), wanted: false }

@@ -1,5 +1,6 @@
 //! The stand-in for peers in a build without the feature `webrtc`.
 
+use millstream_scenario::Placement;
 use mio::Waker;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -63,7 +64,12 @@ impl Peers {
         match *self {}
     }
 
-    pub(crate) fn start(&mut self, _: &SharedResources, _: Arc<Waker>) -> io::Result<()> {
+    pub(crate) fn start(
+        &mut self,
+        _: &SharedResources,
+        _: Arc<Waker>,
+        _: Placement,
+    ) -> io::Result<()> {
         match *self {}
     }
 

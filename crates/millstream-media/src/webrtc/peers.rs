@@ -9,6 +9,7 @@ mod events;
 mod media_thread;
 mod negotiation;
 
+use millstream_scenario::Placement;
 use millstream_sync::ring::{Consumer, Producer, ring};
 use mio::Waker;
 use std::collections::VecDeque;
@@ -179,16 +180,18 @@ impl Peers {
         })
     }
 
-    /// Starts the media thread, which has the class of this thread. It wakes session control by
-    /// `to_session_control`. Call [`apply`](Self::apply) then.
+    /// Starts the media thread; its scheduling class depends on `placement`. It wakes session
+    /// control by `to_session_control`. Call [`apply`](Self::apply) then.
     pub(crate) fn start(
         &mut self,
         resources: &SharedResources,
         to_session_control: Arc<Waker>,
+        placement: Placement,
     ) -> io::Result<()> {
         match std::mem::replace(&mut self.thread, Thread::Ended) {
             Thread::Opened(thread) => {
-                self.thread = Thread::Started(thread.start(resources, to_session_control)?);
+                self.thread =
+                    Thread::Started(thread.start(resources, to_session_control, placement)?);
             }
             other => self.thread = other,
         }

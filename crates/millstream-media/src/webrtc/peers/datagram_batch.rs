@@ -4,9 +4,7 @@ use socket2::SockRef;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
-use crate::data_plane::packet_sender::{
-    MAX_CALL_BYTES, MAX_SEGMENTS, gather, may_leave_apart, send_apart,
-};
+use crate::data_plane::packet_sender::{MAX_CALL_BYTES, MAX_SEGMENTS, gather, send_datagrams};
 
 /// Datagrams of one length that have not been sent; the last of them may be shorter.
 #[derive(Debug)]
@@ -49,18 +47,11 @@ impl DatagramBatch {
     pub(super) fn flush(&mut self, socket: SockRef<'_>) -> usize {
         let Some(to) = self.to.take() else { return 0 };
         let segment = u32::try_from(self.segment).ok().filter(|_| self.count > 1);
-        let sent = gather(&socket, to, &[IoSlice::new(&self.bytes)], segment);
-        let refused = match sent {
-            Ok(()) => 0,
-            Err(error) if segment.is_some() && may_leave_apart(&error) => {
-                let apart = self.bytes.chunks(self.segment.max(1));
-                let apart = apart.map(|one| gather(&socket, to, &[IoSlice::new(one)], None));
-                let (refused, has_offload) = send_apart(&error, apart);
-                self.segments &= has_offload;
-                refused
-            }
-            Err(_) => self.count,
-        };
+        let all = [IoSlice::new(&self.bytes)];
+        let apart = self.bytes.chunks(self.segment.max(1));
+        let apart = apart.map(|one| gather(&socket, to, &[IoSlice::new(one)], None));
+        let (refused, has_offload) = send_datagrams(&socket, to, &all, segment, apart);
+        self.segments &= has_offload;
         self.bytes.clear();
         self.count = 0;
         refused
@@ -70,6 +61,7 @@ impl DatagramBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data_plane::packet_sender::{may_leave_apart, send_apart};
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
 

@@ -18,6 +18,7 @@
 //! The thread precedes those that it communicates with, so it never waits for them: rings carry
 //! commands and signals. A flood of datagrams takes at most about half of its time.
 
+use millstream_scenario::Placement;
 use millstream_sync::clock::system::now_ns;
 use millstream_sync::ring::{Consumer, Producer};
 use mio::net::UdpSocket;
@@ -42,7 +43,7 @@ use super::datagram_batch::DatagramBatch;
 use super::events::{Signal, signal};
 use super::{Command, Counters, MAX_SIGNALS, PeerSignal, Track};
 use crate::data_plane::packet_sender::REPORT;
-use crate::data_plane::placement::SharedResources;
+use crate::data_plane::placement::{SharedResources, enter_real_time_class};
 use crate::payload::marks_frames;
 use crate::rtp::low_u32;
 use crate::scheduler::client::{Client, Descriptor, ReportTime};
@@ -221,11 +222,13 @@ impl MediaThread {
         Waker::new(self.poll.registry(), COMMANDS)
     }
 
-    /// Starts the thread. It wakes session control by `to_session_control`.
+    /// Starts the thread. It wakes session control by `to_session_control`, and has the data
+    /// plane's class if the data plane has a process of its own and the system permits it.
     pub(super) fn start(
         mut self,
         resources: &SharedResources,
         to_session_control: Arc<Waker>,
+        placement: Placement,
     ) -> io::Result<std::thread::JoinHandle<io::Result<()>>> {
         let sources = FrameSources::open(resources)?;
         let ordered = resources.media_thread.try_clone()?;
@@ -233,7 +236,14 @@ impl MediaThread {
         self.poll.registry().register(&mut source, ORDERS, Interest::READABLE)?;
         self.places = vec![None; sources.region.sessions()];
         let thread = std::thread::Builder::new().name("webrtc".to_owned());
-        thread.spawn(move || self.run(sources, &ordered, &to_session_control))
+        thread.spawn(move || {
+            if placement != Placement::Host
+                && let Err(error) = enter_real_time_class()
+            {
+                eprintln!("media thread: no real-time priority: {error}");
+            }
+            self.run(sources, &ordered, &to_session_control)
+        })
     }
 
     fn run(
