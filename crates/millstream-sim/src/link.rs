@@ -109,7 +109,7 @@ pub enum RunError {
 pub fn run(
     scenario: &Scenario,
     feed: &mut dyn Feed,
-    listener: &mut impl Listener,
+    listener: &mut dyn Listener,
 ) -> Result<End, RunError> {
     if scenario.hardware {
         return Err(RunError::Hardware);
@@ -128,7 +128,7 @@ pub fn run_on(
     scenario: &Scenario,
     scheduler: &mut (dyn DynScheduler + Send),
     feed: &mut dyn Feed,
-    listener: &mut impl Listener,
+    listener: &mut dyn Listener,
 ) -> Result<End, RunError> {
     let mut observer = EventSink { listener, frames: Slab::new(), failed: None };
     let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
@@ -229,13 +229,13 @@ pub(crate) fn next_arrival_before(
 const NO_FRAME: u64 = u64::MAX;
 
 /// Forwards scheduler events to the listener, each departure with its captured frame.
-struct EventSink<'a, L> {
-    listener: &'a mut L,
+struct EventSink<'a> {
+    listener: &'a mut dyn Listener,
     frames: Slab<Box<FrameBytes>>,
     failed: Option<io::Error>,
 }
 
-impl<L: Listener> EventSink<'_, L> {
+impl EventSink<'_> {
     fn keep(&mut self, frame: Option<Box<FrameBytes>>) -> u64 {
         frame.map_or(NO_FRAME, |frame| self.frames.insert(frame) as u64)
     }
@@ -249,7 +249,7 @@ impl<L: Listener> EventSink<'_, L> {
     }
 }
 
-impl<L: Listener> Observer for EventSink<'_, L> {
+impl Observer for EventSink<'_> {
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         self.listener.missed(stream, now_ns, missed, violations);
     }

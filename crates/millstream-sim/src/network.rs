@@ -51,7 +51,7 @@ pub fn run(
     scenario: &Scenario,
     network: &Network,
     feed: &mut dyn Feed,
-    listener: &mut impl Listener,
+    listener: &mut dyn Listener,
 ) -> Result<End, RunError> {
     simulation::Simulation::new(scenario, network, listener).run(feed)
 }

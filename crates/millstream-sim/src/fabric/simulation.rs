@@ -33,7 +33,7 @@ use super::error::FabricError;
 use super::listener::FabricListener;
 use super::topology::Topology;
 use super::traffic::EndPointTraffic;
-use log::Direct;
+use log::{Calls, Direct};
 use multicast::Multicast;
 use partition::{Fabric, Partition};
 
@@ -113,21 +113,33 @@ impl Simulation {
         until_ns: u64,
         listener: &mut L,
     ) -> Result<bool, FabricError> {
+        if L::STEPS {
+            self.run_for::<true>(until_ns, listener)
+        } else {
+            self.run_for::<false>(until_ns, listener)
+        }
+    }
+
+    fn run_for<const STEPS: bool>(
+        &mut self,
+        until_ns: u64,
+        listener: &mut (dyn Calls + Send),
+    ) -> Result<bool, FabricError> {
         if self.partitions.len() > 1 {
             let Self { partitions, workers, lookahead_ns, .. } = self;
-            if windows::run(partitions, *workers, until_ns, *lookahead_ns, listener) {
+            if windows::run::<STEPS>(partitions, *workers, until_ns, *lookahead_ns, listener) {
                 return Err(self.deadlock());
             }
         } else {
             let partition = &mut self.partitions[0];
             let multicast = partition.multicast.is_some();
-            assert!(!L::STEPS || !multicast, "steps do not describe multicast copies");
-            let mut listener = Direct(listener);
+            assert!(!STEPS || !multicast, "steps do not describe multicast copies");
+            let mut sink = Direct::<STEPS>(listener);
             while let Some(time_ns) = partition.event_queue.next_ns()
                 && time_ns <= until_ns
             {
                 let end_ns = windows::end_ns(time_ns, self.lookahead_ns, until_ns);
-                partition.run_until(end_ns, &mut listener);
+                partition.run_until(end_ns, &mut sink);
                 if partition.packets_in_switches > 0 && partition.moving() == 0 {
                     return Err(self.deadlock());
                 }

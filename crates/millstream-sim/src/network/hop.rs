@@ -31,15 +31,15 @@ pub(super) struct HopState<'a> {
 }
 
 /// The packets of the network and the listener, which every link informs.
-pub(super) struct Shared<'a, L> {
+pub(super) struct Shared<'a> {
     pub(super) packets: Slab<InFlight>,
-    pub(super) listener: &'a mut L,
+    pub(super) listener: &'a mut dyn Listener,
     pub(super) failed: Option<io::Error>,
     /// For each stream, the last link that its packets pass, and their number so far.
     pub(super) last_hop: Vec<u16>,
 }
 
-impl<L: Listener> Shared<'_, L> {
+impl Shared<'_> {
     /// Removes a packet that was dropped, and reports its departure.
     fn depart(&mut self, key: usize, departure: &Departure) {
         self.report(key, departure);
@@ -63,13 +63,13 @@ impl<L: Listener> Shared<'_, L> {
 }
 
 /// What a link's scheduler reports.
-struct HopObserver<'b, 'a, L> {
+struct HopObserver<'b, 'a> {
     hop: u16,
     counts: &'b mut HopCounts,
-    shared: &'b mut Shared<'a, L>,
+    shared: &'b mut Shared<'a>,
 }
 
-impl<L: Listener> Observer for HopObserver<'_, '_, L> {
+impl Observer for HopObserver<'_, '_> {
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         if self.shared.last_hop.get(stream.index()) == Some(&self.hop) {
             self.shared.listener.missed(stream, now_ns, missed, violations);
@@ -128,13 +128,13 @@ impl<'a> HopState<'a> {
     }
 
     /// Queues a packet as one of `stream`.
-    pub(super) fn enqueue<L: Listener>(
+    pub(super) fn enqueue(
         &mut self,
         number: u16,
         stream: StreamId,
         at: usize,
         now_ns: u64,
-        shared: &mut Shared<'_, L>,
+        shared: &mut Shared<'_>,
     ) {
         let Some(packet) = shared.packets.get_mut(at) else { return };
         packet.queued_ns = now_ns;
@@ -164,11 +164,11 @@ impl<'a> HopState<'a> {
 
     /// Decides on the next packet at `now_ns`, when the link is idle. Returns the end of its
     /// transmission, ns.
-    pub(super) fn decide<L: Listener>(
+    pub(super) fn decide(
         &mut self,
         number: u16,
         now_ns: u64,
-        shared: &mut Shared<'_, L>,
+        shared: &mut Shared<'_>,
     ) -> Option<u64> {
         let mut observer = HopObserver { hop: number, counts: &mut self.counts, shared };
         let Some(departure) = self.scheduler.decide(now_ns, &mut observer) else {
@@ -199,7 +199,7 @@ impl<'a> HopState<'a> {
     }
 
     /// Ends a transmission; returns the packet, unless the link loses it.
-    pub(super) fn transmitted<L>(&mut self, shared: &mut Shared<'_, L>) -> Option<usize> {
+    pub(super) fn transmitted(&mut self, shared: &mut Shared<'_>) -> Option<usize> {
         let at = self.in_service.take()?;
         if self.hop.loss > 0 && self.random.below(u64::MAX) < self.hop.loss {
             self.counts.lost += 1;

@@ -52,7 +52,7 @@ enum Event {
 }
 
 /// A running network.
-pub(super) struct Simulation<'a, L> {
+pub(super) struct Simulation<'a> {
     scenario: &'a Scenario,
     network: &'a Network,
     now_ns: u64,
@@ -64,7 +64,7 @@ pub(super) struct Simulation<'a, L> {
     hops: Vec<HopState<'a>>,
     /// The links of each direction.
     routes: [Vec<u16>; 2],
-    shared: Shared<'a, L>,
+    shared: Shared<'a>,
     connections: Vec<Connection<'a>>,
     clients: Vec<Client<'a>>,
     streams: Vec<StreamState<'a>>,
@@ -90,8 +90,12 @@ struct StreamState<'a> {
     counts: SourceCounts,
 }
 
-impl<'a, L: Listener> Simulation<'a, L> {
-    pub(super) fn new(scenario: &'a Scenario, network: &'a Network, listener: &'a mut L) -> Self {
+impl<'a> Simulation<'a> {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        network: &'a Network,
+        listener: &'a mut dyn Listener,
+    ) -> Self {
         let hops = (0..).zip(&network.hops);
         let of = |direction| {
             let hops = (0..).zip(&network.hops).filter(move |(_, hop)| hop.direction == direction);

@@ -4,7 +4,6 @@
 //! does not depend on the division. A partition logs its calls; [`replay`] merges the logs.
 
 use std::iter::Peekable;
-use std::marker::PhantomData;
 use std::vec::Drain;
 
 use crate::fabric::listener::{Delivery, FabricListener, PacketStep};
@@ -23,26 +22,48 @@ pub(super) enum Phase {
     Decision,
 }
 
-/// A listener that is told the place of its calls.
-pub(super) trait Sink: FabricListener {
+/// The calls of a [`FabricListener`], through which the code of a run is not generic over its type:
+/// it is compiled, and optimised, in this crate only.
+pub(super) trait Calls {
+    fn on_step(&mut self, packet_step: &PacketStep);
+    fn injected(&mut self, source: u32, injection: &Injection);
+    fn delivered(&mut self, delivery: &Delivery);
+}
+
+impl<L: FabricListener> Calls for L {
+    fn on_step(&mut self, packet_step: &PacketStep) {
+        FabricListener::on_step(self, packet_step);
+    }
+
+    fn injected(&mut self, source: u32, injection: &Injection) {
+        FabricListener::injected(self, source, injection);
+    }
+
+    fn delivered(&mut self, delivery: &Delivery) {
+        FabricListener::delivered(self, delivery);
+    }
+}
+
+/// Receives the calls of a partition, and their places.
+pub(super) trait Sink: Calls {
+    /// Whether the listener asks for steps.
+    const STEPS: bool;
+
     /// Sets instant, phase and place of the calls that follow.
     fn at(&mut self, time_ns: u64, phase: Phase, place: u32);
 }
 
-/// A listener that is called at once.
-pub(super) struct Direct<'a, L>(pub(super) &'a mut L);
+/// Calls a listener at once.
+pub(super) struct Direct<'a, const STEPS: bool>(pub(super) &'a mut dyn Calls);
 
-impl<L> Sink for Direct<'_, L>
-where
-    L: FabricListener,
-{
+impl<const STEPS: bool> Sink for Direct<'_, STEPS> {
+    const STEPS: bool = STEPS;
+
     #[inline]
     fn at(&mut self, _: u64, _: Phase, _: u32) {}
 }
 
-impl<L: FabricListener> FabricListener for Direct<'_, L> {
-    const STEPS: bool = L::STEPS;
-
+impl<const STEPS: bool> Calls for Direct<'_, STEPS> {
     #[inline]
     fn on_step(&mut self, packet_step: &PacketStep) {
         self.0.on_step(packet_step);
@@ -77,29 +98,28 @@ pub(super) struct Log {
     steps: Vec<PacketStep>,
 }
 
-/// Logs the calls for a listener `L`.
-pub(super) struct Logger<'a, L> {
+/// Logs the calls.
+pub(super) struct Logger<'a, const STEPS: bool> {
     log: &'a mut Log,
     position: Position,
-    listener: PhantomData<L>,
 }
 
-impl<'a, L> Logger<'a, L> {
+impl<'a, const STEPS: bool> Logger<'a, STEPS> {
     pub(super) fn new(log: &'a mut Log) -> Self {
-        Self { log, position: (0, Phase::Arrival, 0), listener: PhantomData }
+        Self { log, position: (0, Phase::Arrival, 0) }
     }
 }
 
-impl<L: FabricListener> Sink for Logger<'_, L> {
+impl<const STEPS: bool> Sink for Logger<'_, STEPS> {
+    const STEPS: bool = STEPS;
+
     #[inline]
     fn at(&mut self, time_ns: u64, phase: Phase, place: u32) {
         self.position = (time_ns, phase, place);
     }
 }
 
-impl<L: FabricListener> FabricListener for Logger<'_, L> {
-    const STEPS: bool = L::STEPS;
-
+impl<const STEPS: bool> Calls for Logger<'_, STEPS> {
     #[inline]
     fn on_step(&mut self, packet_step: &PacketStep) {
         self.log.calls.push((self.position, Call::Step));
@@ -134,10 +154,7 @@ impl Rest<'_> {
 }
 
 /// Calls `listener` in the common order of all logs, and empties them.
-pub(super) fn replay<'a, L: FabricListener>(
-    logs: impl Iterator<Item = &'a mut Log>,
-    listener: &mut L,
-) {
+pub(super) fn replay<'a>(logs: impl Iterator<Item = &'a mut Log>, listener: &mut dyn Calls) {
     let mut rests: Vec<Rest<'_>> = logs
         .map(|log| Rest {
             calls: log.calls.drain(..).peekable(),

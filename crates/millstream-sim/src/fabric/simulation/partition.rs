@@ -260,7 +260,7 @@ impl Partition {
     /// The listener hears of them in order of phase and place, so the order does not depend on the
     /// partition.
     #[inline]
-    fn process_instant(&mut self, now_ns: u64, listener: &mut impl Sink) {
+    fn process_instant(&mut self, now_ns: u64, sink: &mut impl Sink) {
         let mut instant = self.event_queue.advance_to(now_ns);
         while let Some(event) = self.event_queue.take(&mut instant) {
             match event {
@@ -300,27 +300,27 @@ impl Partition {
         }
         for index in 0..self.work.arrivals.len() {
             let (input, packet) = self.work.arrivals[index];
-            listener.at(now_ns, Phase::Arrival, self.inputs[input as usize].number);
-            self.arrive(now_ns, input, packet, listener);
+            sink.at(now_ns, Phase::Arrival, self.inputs[input as usize].number);
+            self.arrive(now_ns, input, packet, sink);
         }
         self.work.arrivals.clear();
         sort_descending(&mut self.work.injections);
         while let Some(source) = self.work.injections.pop() {
-            listener.at(now_ns, Phase::Injection, self.sources[source as usize].end_point);
-            self.inject(now_ns, source, listener);
+            sink.at(now_ns, Phase::Injection, self.sources[source as usize].end_point);
+            self.inject(now_ns, source, sink);
         }
         sort_descending(&mut self.work.switches);
         while let Some(switch) = self.work.switches.pop() {
             self.work.switch_marked[switch as usize] = false;
-            listener.at(now_ns, Phase::Arbitration, self.wiring.numbers[switch as usize]);
-            self.arbitrate(now_ns, switch, listener);
+            sink.at(now_ns, Phase::Arbitration, self.wiring.numbers[switch as usize]);
+            self.arbitrate(now_ns, switch, sink);
         }
         sort_descending(&mut self.work.links);
         while let Some(link) = self.work.links.pop() {
             let transmitter = &mut self.transmitters[link as usize];
             transmitter.marked = false;
-            listener.at(now_ns, Phase::Decision, transmitter.number);
-            self.decide(now_ns, link, listener);
+            sink.at(now_ns, Phase::Decision, transmitter.number);
+            self.decide(now_ns, link, sink);
         }
     }
 
@@ -431,40 +431,33 @@ impl Partition {
 
     /// Queues a packet that arrived at `input` at its output, behind an ideal crossbar.
     #[inline]
-    fn arrive(&mut self, now_ns: u64, input: u32, packet: u32, listener: &mut impl Sink) {
+    fn arrive(&mut self, now_ns: u64, input: u32, packet: u32, sink: &mut impl Sink) {
         if self.multicast.is_none() {
-            return self.queue_at_output(now_ns, input, packet, listener);
+            return self.queue_at_output(now_ns, input, packet, sink);
         }
         for copy in self.split(input, packet) {
-            self.queue_at_output(now_ns, input, copy, listener);
+            self.queue_at_output(now_ns, input, copy, sink);
         }
     }
 
     #[inline]
-    fn queue_at_output(&mut self, now_ns: u64, input: u32, packet: u32, listener: &mut impl Sink) {
+    fn queue_at_output(&mut self, now_ns: u64, input: u32, packet: u32, sink: &mut impl Sink) {
         let (switch, port, channel) = self.route(input, packet);
         let link = self.wiring.output(switch, port);
         let number = self.transmitters[link as usize].number;
-        self.report_step(packet, Step::Queued { link: number, time_ns: now_ns }, listener);
-        self.enqueue(now_ns, link, channel, packet, listener);
+        self.report_step(packet, Step::Queued { link: number, time_ns: now_ns }, sink);
+        self.enqueue(now_ns, link, channel, packet, sink);
     }
 
     /// Queues a packet at the sending end of `link`.
     #[inline]
-    fn enqueue(
-        &mut self,
-        now_ns: u64,
-        link: u32,
-        channel: u8,
-        packet: u32,
-        listener: &mut impl Sink,
-    ) {
+    fn enqueue(&mut self, now_ns: u64, link: u32, channel: u8, packet: u32, sink: &mut impl Sink) {
         let state = self.packets.get_mut(packet);
         state.channel = channel;
         let bytes = state.bytes;
         if self.fabric.first_come {
             let begins_ns = self.transmitters[link as usize].free_ns.max(now_ns);
-            return self.send(begins_ns, link, packet, bytes, listener);
+            return self.send(begins_ns, link, packet, bytes, sink);
         }
         self.enqueue_at_scheduler(now_ns, link, channel, packet, bytes);
     }
@@ -488,7 +481,7 @@ impl Partition {
 
     /// Injects the packets of a source that are due at `now_ns`.
     #[inline]
-    fn inject(&mut self, now_ns: u64, index: u32, listener: &mut impl Sink) {
+    fn inject(&mut self, now_ns: u64, index: u32, sink: &mut impl Sink) {
         self.pending_injections -= 1;
         while let Some(injection) = self.sources[index as usize].next {
             if injection.time_ns > now_ns {
@@ -501,20 +494,20 @@ impl Partition {
             let packet = self.packets.insert(end_point, source.injected, &injection);
             source.injected = source.injected.wrapping_add(1);
             source.next = source.traffic.next();
-            listener.injected(end_point, &injection);
+            sink.injected(end_point, &injection);
             let channel = channel(injection.class, 0, self.fabric.layers);
             let Self { multicast, packets, .. } = self;
             match multicast {
                 Some(multicast) if multicast.is_multicast(injection.class) => {
                     let group = injection.destination;
                     for packet in multicast.address(packet, group, end_point, packets) {
-                        self.enqueue(now_ns, link, channel, packet, listener);
+                        self.enqueue(now_ns, link, channel, packet, sink);
                     }
                 }
                 _ => {
                     let number = self.transmitters[link as usize].number;
-                    self.report_step(packet, Step::Injected { link: number }, listener);
-                    self.enqueue(now_ns, link, channel, packet, listener);
+                    self.report_step(packet, Step::Injected { link: number }, sink);
+                    self.enqueue(now_ns, link, channel, packet, sink);
                 }
             }
         }
@@ -522,7 +515,7 @@ impl Partition {
 
     /// Arbitrates the crossbar of `switch` and starts the resulting transfers.
     #[inline]
-    fn arbitrate<L: Sink>(&mut self, now_ns: u64, switch: u32, listener: &mut L) {
+    fn arbitrate<S: Sink>(&mut self, now_ns: u64, switch: u32, sink: &mut S) {
         let Self { fabric, switches, packets, work, wiring, .. } = self;
         let number = wiring.numbers[switch as usize];
         let route = |packet: u32, packets: &Packets| {
@@ -543,7 +536,7 @@ impl Partition {
             let link = self.wiring.output(switch, u16::from(transfer.output));
             let input = self.wiring.input(switch, transfer.input);
             let input = &self.inputs[input as usize];
-            if L::STEPS {
+            if S::STEPS {
                 let step = Step::Crossed {
                     from: input.number,
                     channel: transfer.from_channel,
@@ -551,7 +544,7 @@ impl Partition {
                     begins_ns: now_ns,
                     ends_ns: end_ns,
                 };
-                self.report_step(transfer.packet, step, listener);
+                self.report_step(transfer.packet, step, sink);
             }
             if input.partition != self.number {
                 self.outgoing[usize::from(input.partition)].push(Message::Credits {
@@ -567,7 +560,7 @@ impl Partition {
 
     /// Lets an idle link decide, and starts the transmission of its packet.
     #[inline]
-    fn decide(&mut self, now_ns: u64, link: u32, listener: &mut impl Sink) {
+    fn decide(&mut self, now_ns: u64, link: u32, sink: &mut impl Sink) {
         let transmitter = &mut self.transmitters[link as usize];
         if transmitter.busy {
             return;
@@ -587,19 +580,12 @@ impl Partition {
         let packet = u32::try_from(departure.tag).expect("a tag is a packet's slot");
         let sent_ns = now_ns + self.fabric.link_ns[departure.bytes as usize];
         self.event_queue.schedule(sent_ns, Event::Sent(link));
-        self.send(now_ns, link, packet, departure.bytes, listener);
+        self.send(now_ns, link, packet, departure.bytes, sink);
     }
 
     /// Starts a packet's transmission on `link` at `begins_ns`.
     #[inline]
-    fn send<L: Sink>(
-        &mut self,
-        begins_ns: u64,
-        link: u32,
-        packet: u32,
-        bytes: u32,
-        listener: &mut L,
-    ) {
+    fn send<S: Sink>(&mut self, begins_ns: u64, link: u32, packet: u32, bytes: u32, sink: &mut S) {
         let fabric = &*self.fabric;
         let transmitter = &mut self.transmitters[link as usize];
         let sent_ns = begins_ns + fabric.link_ns[bytes as usize];
@@ -614,12 +600,12 @@ impl Partition {
             (Far::Input { .. }, Forwarding::CutThrough) => begins_ns + ahead_ns,
             (Far::Input { .. }, Forwarding::StoreAndForward) => sent_ns + ahead_ns,
         };
-        if L::STEPS {
+        if S::STEPS {
             let channel = self.packets.get(packet).channel;
             let last = matches!(far, Far::EndPoint(_));
             let ends_ns = sent_ns;
             let step = Step::Sent { link: number, channel, begins_ns, ends_ns, ready_ns, last };
-            self.report_step(packet, step, listener);
+            self.report_step(packet, step, sink);
         }
         match far {
             Far::Input { partition, input } => {
@@ -638,7 +624,7 @@ impl Partition {
             Far::EndPoint(destination) => {
                 self.packets_in_switches -= i64::from(!injected);
                 let state = self.packets.get(packet);
-                listener.delivered(&Delivery {
+                sink.delivered(&Delivery {
                     time_ns: ready_ns,
                     injected_ns: state.injected_ns,
                     class: state.class,
@@ -654,10 +640,10 @@ impl Partition {
 
     /// Reports a packet's step if the listener asks for steps.
     #[inline]
-    fn report_step<L: Sink>(&self, packet: u32, step: Step, listener: &mut L) {
-        if L::STEPS {
+    fn report_step<S: Sink>(&self, packet: u32, step: Step, sink: &mut S) {
+        if S::STEPS {
             let state = self.packets.get(packet);
-            listener.on_step(&PacketStep {
+            sink.on_step(&PacketStep {
                 packet: u64::from(state.source) << 32 | u64::from(state.number),
                 injected_ns: state.injected_ns,
                 class: state.class,

@@ -21,9 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::log::{Log, Logger, replay};
+use super::log::{Calls, Log, Logger, replay};
 use super::partition::{Message, Partition};
-use crate::fabric::listener::FabricListener;
 
 /// Spins of a waiting thread before it offers its processor to others, and offers before it sleeps.
 const SPINS: u32 = 2_000;
@@ -37,12 +36,12 @@ pub(super) fn end_ns(first_ns: u64, lookahead_ns: u64, until_ns: u64) -> u64 {
 }
 
 /// Runs all partitions until `until_ns`. Returns whether the fabric is deadlocked.
-pub(super) fn run<L: FabricListener + Send>(
+pub(super) fn run<const STEPS: bool>(
     partitions: &mut [Partition],
     workers: usize,
     until_ns: u64,
     lookahead_ns: u64,
-    listener: &mut L,
+    listener: &mut (dyn Calls + Send),
 ) -> bool {
     let first_ns = partitions.iter().filter_map(|partition| partition.event_queue.next_ns()).min();
     let Some(first_ns) = first_ns.filter(|first_ns| *first_ns <= until_ns) else { return false };
@@ -69,9 +68,9 @@ pub(super) fn run<L: FabricListener + Send>(
     };
     thread::scope(|scope| {
         for _ in 1..workers {
-            scope.spawn(|| run.work());
+            scope.spawn(|| run.work::<STEPS>());
         }
-        run.work();
+        run.work::<STEPS>();
     });
     run.replay(window(run.ticket.load(Ordering::Relaxed)));
     for place in &run.places {
@@ -95,9 +94,9 @@ struct Place<'a> {
     logs: [Mutex<Log>; 2],
 }
 
-struct Run<'a, L> {
+struct Run<'a> {
     places: Vec<Place<'a>>,
-    listener: Mutex<&'a mut L>,
+    listener: Mutex<&'a mut (dyn Calls + Send)>,
     until_ns: u64,
     lookahead_ns: u64,
     /// Number of the current window in the upper half, of its next task in the lower half: 0 is the
@@ -116,9 +115,9 @@ struct Run<'a, L> {
     deadlocked: AtomicBool,
 }
 
-impl<L: FabricListener> Run<'_, L> {
+impl Run<'_> {
     /// Takes tasks until the run stops.
-    fn work(&self) {
+    fn work<const STEPS: bool>(&self) {
         // A thread that panics must not leave the others waiting.
         let stop = StopOnPanic(&self.stopped);
         while !self.stopped.load(Ordering::Acquire) {
@@ -130,7 +129,7 @@ impl<L: FabricListener> Run<'_, L> {
             }
             match task.checked_sub(1) {
                 None => self.replay(window(ticket).wrapping_sub(1)),
-                Some(number) => self.advance(number, window(ticket)),
+                Some(number) => self.advance::<STEPS>(number, window(ticket)),
             }
             if self.finished.fetch_add(1, Ordering::AcqRel) == self.places.len() {
                 self.plan(window(ticket));
@@ -162,7 +161,7 @@ impl<L: FabricListener> Run<'_, L> {
     }
 
     /// Processes a partition's events of the current window.
-    fn advance(&self, number: usize, window: u32) {
+    fn advance<const STEPS: bool>(&self, number: usize, window: u32) {
         let place = &self.places[number];
         let mut partition = lock(&place.partition);
         // Messages of this window may be among them: their times lie after it.
@@ -170,7 +169,8 @@ impl<L: FabricListener> Run<'_, L> {
             partition.receive(message);
         }
         let mut log = lock(&place.logs[window as usize % 2]);
-        partition.run_until(self.end_ns.load(Ordering::Relaxed), &mut Logger::<L>::new(&mut log));
+        let mut logger = Logger::<STEPS>::new(&mut log);
+        partition.run_until(self.end_ns.load(Ordering::Relaxed), &mut logger);
         let mut next_ns = partition.event_queue.next_ns().unwrap_or(u64::MAX);
         let mut moving = partition.moving();
         for (to, messages) in self.places.iter().zip(&mut partition.outgoing) {

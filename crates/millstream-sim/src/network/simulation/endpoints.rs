@@ -7,7 +7,6 @@ use millstream_scenario::{Adaptive, CongestionControl, Tcp};
 
 use super::transfers::Admission;
 use super::{Event, Simulation};
-use crate::link::Listener;
 use crate::network::adaptive::REPORT_NS;
 use crate::network::connection::State;
 use crate::network::packets::{Content, InFlight};
@@ -16,7 +15,7 @@ use crate::network::receiver::Ack;
 /// The length of a packet that opens a connection, bytes: IPv4 and TCP with its options.
 const HANDSHAKE_BYTES: u32 = 60;
 
-impl<L: Listener> Simulation<'_, L> {
+impl Simulation<'_> {
     /// Sends a packet of a connection, from its sender or back.
     fn send_of(&mut self, connection: u32, content: Content, bytes: u32) {
         let of = &self.connections[connection as usize];
