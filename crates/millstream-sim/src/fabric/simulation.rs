@@ -120,6 +120,7 @@ impl Simulation {
         }
     }
 
+    /// Runs as [`run`](Self::run) does; the code does not depend on the type of the listener.
     fn run_for<const STEPS: bool>(
         &mut self,
         until_ns: u64,

@@ -52,7 +52,7 @@ pub(super) fn run<const STEPS: bool>(
         inbox: Mutex::default(),
         logs: <[Mutex<Log>; 2]>::default(),
     });
-    let run = Run {
+    let run = Run::<STEPS> {
         places: places.collect(),
         listener: Mutex::new(listener),
         until_ns,
@@ -68,9 +68,9 @@ pub(super) fn run<const STEPS: bool>(
     };
     thread::scope(|scope| {
         for _ in 1..workers {
-            scope.spawn(|| run.work::<STEPS>());
+            scope.spawn(|| run.work());
         }
-        run.work::<STEPS>();
+        run.work();
     });
     run.replay(window(run.ticket.load(Ordering::Relaxed)));
     for place in &run.places {
@@ -94,7 +94,7 @@ struct Place<'a> {
     logs: [Mutex<Log>; 2],
 }
 
-struct Run<'a> {
+struct Run<'a, const STEPS: bool> {
     places: Vec<Place<'a>>,
     listener: Mutex<&'a mut (dyn Calls + Send)>,
     until_ns: u64,
@@ -115,9 +115,9 @@ struct Run<'a> {
     deadlocked: AtomicBool,
 }
 
-impl Run<'_> {
+impl<const STEPS: bool> Run<'_, STEPS> {
     /// Takes tasks until the run stops.
-    fn work<const STEPS: bool>(&self) {
+    fn work(&self) {
         // A thread that panics must not leave the others waiting.
         let stop = StopOnPanic(&self.stopped);
         while !self.stopped.load(Ordering::Acquire) {
@@ -129,7 +129,7 @@ impl Run<'_> {
             }
             match task.checked_sub(1) {
                 None => self.replay(window(ticket).wrapping_sub(1)),
-                Some(number) => self.advance::<STEPS>(number, window(ticket)),
+                Some(number) => self.advance(number, window(ticket)),
             }
             if self.finished.fetch_add(1, Ordering::AcqRel) == self.places.len() {
                 self.plan(window(ticket));
@@ -161,7 +161,7 @@ impl Run<'_> {
     }
 
     /// Processes a partition's events of the current window.
-    fn advance<const STEPS: bool>(&self, number: usize, window: u32) {
+    fn advance(&self, number: usize, window: u32) {
         let place = &self.places[number];
         let mut partition = lock(&place.partition);
         // Messages of this window may be among them: their times lie after it.
