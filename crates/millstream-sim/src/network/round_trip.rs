@@ -1,7 +1,7 @@
 //! The round-trip time of a TCP connection, and its retransmission timeout (RFC 6298).
 
 /// The longest timeout, ns.
-const MAX_RTO_NS: u64 = 60_000_000_000;
+pub(super) const MAX_RTO_NS: u64 = 60_000_000_000;
 /// The timeout before the first sample, ns.
 const FIRST_RTO_NS: u64 = 1_000_000_000;
 

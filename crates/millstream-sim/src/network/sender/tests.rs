@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::network::receiver::Receiver;
+use crate::network::round_trip::MAX_RTO_NS;
 use millstream_scenario::CongestionControl;
 use proptest::prelude::*;
 
@@ -337,8 +338,11 @@ fn marks_reduce_the_window_once_per_round_trip() {
 }
 
 /// Transfers 60 packets over a link of a packet a millisecond and a round trip of 40 ms, which
-/// loses the transmissions that `lost` names. Returns when everything is acknowledged, ns.
+/// loses the transmissions that `lost` names. Returns when everything is acknowledged, ns. Each
+/// loss may cost the longest timeout.
 fn transfer(options: &Tcp, lost: &[bool]) -> u64 {
+    let losses = lost.iter().map(|&is_lost| u64::from(is_lost)).sum::<u64>();
+    let limit_ns = (losses + 1) * MAX_RTO_NS;
     let (mut sender, mut receiver) = (Sender::new(options, 60, 1), Receiver::new(2));
     sender.connected(40 * MS, 0);
     let (mut data, mut acks) = (VecDeque::new(), VecDeque::new());
@@ -354,7 +358,7 @@ fn transfer(options: &Tcp, lost: &[bool]) -> u64 {
         let arrival_ns = data.front().map_or(u64::MAX, |packet| packet.0);
         let ack_ns = acks.front().map_or(u64::MAX, |ack: &(u64, Ack)| ack.0);
         now_ns = arrival_ns.min(ack_ns).min(sender.timer_ns()).min(receiver.due_ns());
-        assert!(now_ns < 600_000 * MS, "{sender:?}");
+        assert!(now_ns < limit_ns, "{sender:?}");
         if sender.timer_ns() <= now_ns {
             sender.timer(now_ns);
         } else if ack_ns <= now_ns {
@@ -371,6 +375,16 @@ fn transfer(options: &Tcp, lost: &[bool]) -> u64 {
     }
     assert_eq!((receiver.received(), sender.in_flight()), (60, 0));
     now_ns
+}
+
+/// The first ten packets are lost, then the first one again eight times. Its timeout doubles from
+/// 200 ms to 51.2 s, so it arrives after 102.2 s; every later loss costs 60 s.
+#[test]
+fn a_transfer_ends_after_many_losses_of_the_same_packet() {
+    for (losses, ended_s) in [(18, 102), (19, 162), (25, 522), (29, 762)] {
+        let ended_ns = transfer(&rfc6675(), &vec![true; losses]);
+        assert_eq!(ended_ns / (1_000 * MS), ended_s, "{losses} losses");
+    }
 }
 
 proptest! {
