@@ -2,39 +2,40 @@
 # Checks the core: lint, cocotb tests, timeline, proofs, area, comparison with the engine.
 # rtl-cards.sh checks the cards.
 #
-# Usage: rtl.sh [quick|long] [static|cocotb]. Quick (default): the configurations marked `quick`,
-# proofs for small parameters, a million compared decisions, cocotb by Icarus. Long: all
+# Usage: rtl.sh [quick|long] [static|cocotb|compare]. Quick (default): the configurations marked
+# `quick`, proofs for small parameters, a million compared decisions, cocotb by Icarus. Long: all
 # configurations and proofs, ten million decisions, area for 4 and 32 streams, cocotb by Verilator,
 # too, which compiles each configuration for half a minute.
-# `cocotb` runs only the tests that need the reference model, `static` only the others.
-# scripts/rtl-tools.sh installs the tools. MILLSTREAM_HW names a reference model that is already
-# built.
+# `cocotb` runs only the tests by cocotb, `compare` only the comparison with the engine, and
+# `static` what needs nothing built from Rust, which includes the models of the comparison.
+# scripts/rtl-tools.sh installs the tools. MILLSTREAM_HW and RTL_BULK name a reference model and a
+# program of the comparison that are already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 usage() {
-    echo "usage: rtl.sh [quick|long] [static|cocotb]" >&2
+    echo "usage: rtl.sh [quick|long] [static|cocotb|compare]" >&2
     exit 2
 }
 mode=${1:-quick}
 case $mode in
 quick)
-    decisions=1000000 area_streams="" configurations=quick profile=quick
+    decisions=1000000 area_streams="" configurations=quick level=1 profile=dev
     skipped=$(printf '%s\n' {ba,sorted,wr}{8,16} wr64 groups{2,8} tiles{1,4,5} width8 pairs3 \
         base{1,2,4,5,6,7,13} ahead{2,3,4,5,6} keyed5 keyed{1,4,5}ahead)
     cocotb=("icarus ca2 ba4 wr4 ca4 sorted4 tree8 keyed8 pair3 order_key")
     export ORDER_KEY_STRIDE=8
     ;;
 long)
-    decisions=10000000 area_streams="4 32" configurations=all profile=release
+    decisions=10000000 area_streams="4 32" configurations=all level=2 profile=release
     skipped=""
     cocotb=(icarus "verilator ca4 ba8 keyed8 pair3 order_key")
     ;;
 *) usage ;;
 esac
-part=${2:-both}
+part=${2:-all}
 case $part in
-static | cocotb | both) ;;
+static | cocotb | compare | all) ;;
 *) usage ;;
 esac
 step() { printf '\n== %s\n' "$1"; }
@@ -43,6 +44,7 @@ source scripts/rtl-tools.sh
 rtl_tools "$root" rtl/requirements.txt
 
 target=${CARGO_TARGET_DIR:-$root/target}
+models=$target/rtl-bulk/$configurations
 sources=$(python rtl/sources.py rtl/scaling/msr_tiled_core.f | tr '\n' ' ')
 
 # Lints by FuseSoC, from the repository only: no configuration of the user applies.
@@ -120,14 +122,26 @@ PYTHON
             "target/rtl-area-$streams.txt" | tr -s ' \n' ' ')"
     done
 
+    step "models for the comparison with the engine"
+    compile_models
+}
+
+# Makes the models, unless they are up to date. At a higher level, compiling takes longer than a
+# million decisions.
+compile_models() {
+    VERILATOR=verilator python rtl/bulk/models.py "$configurations" "$level" "$models"
+}
+
+# Compares the models with the engine.
+comparison() {
     step "compared with the engine: $decisions decisions"
-    export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
-    # Uses a separate target directory: both workspaces build a millstream-hw library.
-    export CARGO_TARGET_DIR=$target/rtl-bulk
-    cargo test --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml
-    coverage=$root/target/rtl-coverage.md
-    cargo run --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml -- \
-        "$decisions" 1 "$coverage"
+    local program=${RTL_BULK:-} coverage=$root/target/rtl-coverage.md
+    compile_models
+    if [ -z "$program" ]; then
+        cargo build --profile "$profile" --quiet -p millstream-rtl-bulk
+        program=$target/${profile/dev/debug}/millstream-rtl-bulk
+    fi
+    "$program" "$models/models.so" "$decisions" 1 "$coverage"
     if [ "$mode" = quick ] && ! cmp "$coverage" rtl/coverage.md; then
         echo "error: run: cp $coverage rtl/coverage.md" >&2
         exit 1
@@ -168,5 +182,6 @@ PYTHON
     grep "cycles a decision" "$log"
 }
 
-[ "$part" = static ] || cocotb_checks
-[ "$part" = cocotb ] || static_checks
+case $part in all | cocotb) cocotb_checks ;; esac
+case $part in all | static) static_checks ;; esac
+case $part in all | compare) comparison ;; esac

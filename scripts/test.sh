@@ -63,8 +63,10 @@ downloads() {
 static() {
     until [ -e target/downloaded ]; do sleep 1; done
     scripts/rtl.sh quick static
+    until [ -e target/tests-built ]; do sleep 1; done
+    RTL_BULK=$PWD/target/debug/millstream-rtl-bulk scripts/rtl.sh quick compare
 }
-rm -f target/downloaded
+rm -f target/downloaded target/tests-built
 start_lane downloads downloads
 start_lane static static
 
@@ -78,6 +80,7 @@ export PYO3_BUILD_EXTENSION_MODULE=1
 # Benchmarks and the Python module, too.
 cargo build --workspace --all-targets --quiet --message-format=json-render-diagnostics \
     >target/built.json
+touch target/tests-built
 
 step "licences and test tools"
 join_lane downloads

@@ -4,14 +4,10 @@
 
 #include <cstdint>
 
+#include "rows.h"
 #include "verilated.h"
 
 namespace {
-
-struct Stream {
-  uint16_t deadline, arrival, missed, violations, serviced;
-  uint8_t x, y, valid, id;
-};
 
 template <typename T>
 uint64_t bits(const T& port, int low, int width) {

@@ -5,30 +5,34 @@
 //! list with the model of `millstream_hw::block`. An epoch (one set of contracts) ends when a value
 //! leaves the hardware's widths or its wrap-around window.
 //!
-//! Usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]. DECISIONS are divided equally among the
-//! configurations and modes of `msr_core`; each configuration of the pair core and of the tiled
-//! core gets the same work in addition. A difference ends the run and prints the seed. Canaries run
-//! first: hardware with another zero-window order than the engine must be detected. The coverage of
+//! Usage: millstream-rtl-bulk MODELS DECISIONS [SEED [PAGE]]. MODELS is the library that
+//! `models.py` makes. DECISIONS are divided equally among the configurations and modes of
+//! `msr_core`; each configuration of the pair core and of the tiled core gets the same work in
+//! addition. A difference ends the run and prints the seed. Claims that are counted and canaries
+//! come first: hardware with another zero-window order than the engine must be detected. The
+//! coverage of
 //! configurations with one winner is written to PAGE or printed; with at least a million decisions
 //! an empty bin is a failure.
 
-#[cfg(test)]
 mod claims;
 mod coverage;
 mod model;
+mod models;
 mod pair;
 mod source;
 mod tiled;
 mod traffic;
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use millstream_hw::Mode;
 
 use coverage::{Before, Coverage};
-use model::{CONFIGURATIONS, Configuration, Core, Outputs, PAIRS, config_bits, load_bits};
+use model::{Configuration, Core, Outputs, config_bits, load_bits};
+use models::Models;
 use source::{Counters, Source};
 use traffic::{Dice, Epoch};
 
@@ -274,20 +278,33 @@ fn modes(configuration: &Configuration) -> impl Iterator<Item = Mode> {
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let number = |argument: Option<String>| argument.map(|argument| argument.parse::<u64>());
-    let (Some(Ok(decisions)), Ok(seed)) =
-        (number(arguments.next()), number(arguments.next()).unwrap_or(Ok(1)))
+    let (Some(library), Some(Ok(decisions)), Ok(seed)) =
+        (arguments.next(), number(arguments.next()), number(arguments.next()).unwrap_or(Ok(1)))
     else {
-        eprintln!("usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]");
+        eprintln!("usage: millstream-rtl-bulk MODELS DECISIONS [SEED [PAGE]]");
         return ExitCode::from(2);
     };
     let page_file = arguments.next();
-    let parts = CONFIGURATIONS.iter().map(|configuration| modes(configuration).count());
-    let part = decisions.div_ceil(parts.sum::<usize>() as u64);
-    let mut noticed = compare(CONFIGURATIONS[0], Mode::Dwcs, 100_000, seed, true).is_err();
-    if let Some(tiled) = tiled::CONFIGURATIONS.first() {
+    let models = match Models::load(Path::new(&library)) {
+        Ok(models) => models,
+        Err(what) => {
+            eprintln!("{what}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(what) = claims::check(&models) {
+        println!("the counted claims are not checked: {what}");
+    }
+    let parts = models.cores.iter().map(|configuration| modes(configuration).count());
+    let part = decisions.div_ceil((parts.sum::<usize>() as u64).max(1));
+    let mut noticed = true;
+    if let Some(core) = models.cores.first() {
+        noticed &= compare(*core, Mode::Dwcs, 100_000, seed, true).is_err();
+    }
+    if let Some(tiled) = models.tiled.first() {
         noticed &= tiled::compare(*tiled, Mode::Dwcs, 100_000, seed, true).is_err();
     }
-    if let Some(pair) = PAIRS.first() {
+    if let Some(pair) = models.pairs.first() {
         noticed &= pair::compare(*pair, Mode::Dwcs, 100_000, seed, true).is_err();
     }
     if !noticed {
@@ -308,7 +325,7 @@ fn main() -> ExitCode {
             }
         };
     let mut columns = Vec::new();
-    for (configuration, seed) in CONFIGURATIONS.iter().zip(seed..) {
+    for (configuration, seed) in models.cores.iter().zip(seed..) {
         let mut covered = Coverage::new();
         for mode in modes(configuration) {
             let start = Instant::now();
@@ -323,7 +340,7 @@ fn main() -> ExitCode {
             columns.push((configuration.name, covered));
         }
     }
-    for (configuration, seed) in PAIRS.iter().zip(seed..) {
+    for (configuration, seed) in models.pairs.iter().zip(seed..) {
         let mut covered = Coverage::new();
         for mode in Mode::ALL {
             let start = Instant::now();
@@ -336,7 +353,7 @@ fn main() -> ExitCode {
         }
         columns.push((configuration.name, covered));
     }
-    for (configuration, seed) in tiled::CONFIGURATIONS.iter().zip(seed..) {
+    for (configuration, seed) in models.tiled.iter().zip(seed..) {
         for mode in Mode::ALL {
             // A scan covers all streams: the work a stream is equal to the core's.
             let part = (part * 64 / configuration.streams.max(64) as u64).max(1_000);

@@ -1,5 +1,5 @@
-// C interface of a verilated msr_core, or msr_pair_core, which has no list. Included once for each
-// configuration, which defines MODEL, NAME, LIST and kStreams. The structs match those in model.rs.
+// The functions of a verilated msr_core, or msr_pair_core, which has no list. Included once for
+// each configuration, in a namespace of its own, with MODEL, LIST and kStreams.
 //
 // A cycle is two calls: `settle` sets the inputs and evaluates the combinational outputs; `clock`
 // applies the rising edge and evaluates them again.
@@ -11,34 +11,16 @@
 
 namespace {
 
-struct Inputs {
-  uint64_t load;
-  uint64_t packet_valid;
-  uint16_t stamp[64];
-  uint16_t step;
-  uint8_t rst_n, config, load_valid, load_id, decide;
-};
-
-struct Outputs {
-  uint64_t take, dropped, violation, range;
-  uint16_t now;
-  uint8_t ready, decided, winner_valid, winner, load_ready;
-};
-
 struct Model {
   VerilatedContext context;
   MODEL top{&context};
 };
 
-}  // namespace
+void* create() { return new Model; }
 
-extern "C" {
+void destroy(void* model) { delete static_cast<Model*>(model); }
 
-void* NAME(new)() { return new Model; }
-
-void NAME(free)(void* model) { delete static_cast<Model*>(model); }
-
-void NAME(settle)(void* model, const Inputs* in, Outputs* out) {
+void settle(void* model, const Inputs* in, Outputs* out) {
   MODEL& top = static_cast<Model*>(model)->top;
   top.clk_i = 0;
   top.rst_ni = in->rst_n;
@@ -63,22 +45,22 @@ void NAME(settle)(void* model, const Inputs* in, Outputs* out) {
   out->load_ready = top.load_ready_o;
 }
 
-void NAME(clock)(void* model) {
+void clock(void* model) {
   MODEL& top = static_cast<Model*>(model)->top;
   top.clk_i = 1;
   top.eval();
 }
 
-void NAME(stream)(void* model, int i, Stream* out) {
+void stream_of(void* model, int i, Stream* out) {
   const MODEL& top = static_cast<Model*>(model)->top;
   stream(top.heads_o, top.counts_o, i, out);
 }
 
-uint64_t NAME(list)(void* model, int i) {
+uint64_t list_of(void* model, int i) {
 #if LIST
   return bits(static_cast<Model*>(model)->top.list_o, 7 * i, 7);
 #else
   return 0;
 #endif
 }
-}
+}  // namespace

@@ -1,4 +1,4 @@
-//! Safe bindings of the verilated cores in model.cpp; the structs match those in model.cpp.
+//! Safe bindings of the verilated cores in model.cpp; the structs match those in rows.h.
 
 use std::ffi::{c_int, c_void};
 
@@ -97,58 +97,21 @@ pub struct Configuration {
     pub keyed: bool,
     /// Winners of a decision.
     pub block: usize,
-    new: unsafe extern "C" fn() -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
+    /// The functions of the library.
+    pub functions: CoreFunctions,
+}
+
+/// The functions of a verilated core; a model is passed as a pointer.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CoreFunctions {
+    create: unsafe extern "C" fn() -> *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void),
     settle: unsafe extern "C" fn(*mut c_void, *const Inputs, *mut Outputs),
     clock: unsafe extern "C" fn(*mut c_void),
     stream: unsafe extern "C" fn(*mut c_void, c_int, *mut Stream),
     list: unsafe extern "C" fn(*mut c_void, c_int) -> u64,
 }
-
-macro_rules! configuration {
-    (
-        $name:ident, $streams:literal, $winner_only:literal, $compute_ahead:literal,
-        $sorted:literal, $tree:literal, $keyed:literal, $block:literal
-    ) => {{
-        unsafe extern "C" {
-            #[link_name = concat!(stringify!($name), "_new")]
-            fn new() -> *mut c_void;
-            #[link_name = concat!(stringify!($name), "_free")]
-            fn free(model: *mut c_void);
-            #[link_name = concat!(stringify!($name), "_settle")]
-            fn settle(model: *mut c_void, inputs: *const Inputs, outputs: *mut Outputs);
-            #[link_name = concat!(stringify!($name), "_clock")]
-            fn clock(model: *mut c_void);
-            #[link_name = concat!(stringify!($name), "_stream")]
-            fn stream(model: *mut c_void, i: c_int, stream: *mut Stream);
-            #[link_name = concat!(stringify!($name), "_list")]
-            fn list(model: *mut c_void, i: c_int) -> u64;
-        }
-        Configuration {
-            name: stringify!($name),
-            streams: $streams,
-            winner_only: $winner_only,
-            compute_ahead: $compute_ahead,
-            sorted: $sorted,
-            tree: $tree,
-            keyed: $keyed,
-            block: $block,
-            new,
-            free,
-            settle,
-            clock,
-            stream,
-            list,
-        }
-    }};
-}
-
-/// All compiled configurations of `msr_core`.
-pub const CONFIGURATIONS: &[Configuration] =
-    include!(concat!(env!("OUT_DIR"), "/configurations.rs"));
-
-/// All compiled configurations of `msr_pair_core`.
-pub const PAIRS: &[Configuration] = include!(concat!(env!("OUT_DIR"), "/pairs.rs"));
 
 impl Configuration {
     /// Returns the reference: the engine, or the model of blocks.
@@ -208,7 +171,7 @@ impl Core {
             decide: 0,
         };
         // SAFETY: creates a model without arguments.
-        let handle = unsafe { (configuration.new)() };
+        let handle = unsafe { (configuration.functions.create)() };
         let mut core = Self { configuration, inputs, handle };
         core.settle();
         core.clock();
@@ -219,9 +182,13 @@ impl Core {
     /// Evaluates the combinational outputs for the current inputs.
     pub fn settle(&mut self) -> Outputs {
         let mut outputs = Outputs::default();
-        // SAFETY: the handle is live until dropped and exclusive; both structs match model.cpp.
+        // SAFETY: the handle is live until dropped and exclusive; both structs match rows.h.
         unsafe {
-            (self.configuration.settle)(self.handle, &raw const self.inputs, &raw mut outputs)
+            (self.configuration.functions.settle)(
+                self.handle,
+                &raw const self.inputs,
+                &raw mut outputs,
+            )
         };
         outputs
     }
@@ -229,21 +196,21 @@ impl Core {
     /// Applies a rising clock edge.
     pub fn clock(&mut self) {
         // SAFETY: see `settle`.
-        unsafe { (self.configuration.clock)(self.handle) };
+        unsafe { (self.configuration.functions.clock)(self.handle) };
     }
 
     /// Returns the registers of stream `i`.
     pub fn stream(&self, i: usize) -> Stream {
         let mut stream = Stream::default();
         // SAFETY: see `settle`; `i` is below the number of streams, at most 64.
-        unsafe { (self.configuration.stream)(self.handle, i as c_int, &raw mut stream) };
+        unsafe { (self.configuration.functions.stream)(self.handle, i as c_int, &raw mut stream) };
         stream
     }
 
     /// Entry `i` of the list: whether the stream has a packet, and its number.
     pub fn list(&self, i: usize) -> (bool, usize) {
         // SAFETY: see `settle`.
-        let entry = unsafe { (self.configuration.list)(self.handle, i as c_int) };
+        let entry = unsafe { (self.configuration.functions.list)(self.handle, i as c_int) };
         (entry >> 6 == 1, (entry & 63) as usize)
     }
 }
@@ -251,7 +218,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         // SAFETY: made by `new`, freed once.
-        unsafe { (self.configuration.free)(self.handle) };
+        unsafe { (self.configuration.functions.destroy)(self.handle) };
     }
 }
 

@@ -1,5 +1,5 @@
-// C interface of a verilated msr_tiled_core with its queues. Included once for each configuration,
-// which defines MODEL, NAME, kStreams and kWidth. The structs match those in tiled.rs.
+// The functions of a verilated msr_tiled_core with its queues. Included once for each
+// configuration, in a namespace of its own, with MODEL, kStreams and kWidth.
 
 #include <deque>
 #include <memory>
@@ -7,13 +7,6 @@
 #include "bits.h"
 
 namespace {
-
-struct Decided {
-  uint64_t cycles, decided_after, decisions;
-  uint16_t now;
-  uint16_t winner;
-  uint8_t winner_valid;
-};
 
 struct Model {
   VerilatedContext context;
@@ -49,11 +42,7 @@ struct Model {
   }
 };
 
-}  // namespace
-
-extern "C" {
-
-void* NAME(new)() {
+void* create() {
   Model* model = new Model;
   model->top.rst_ni = 0;
   model->cycle([] {});
@@ -61,9 +50,9 @@ void* NAME(new)() {
   return model;
 }
 
-void NAME(free)(void* model) { delete static_cast<Model*>(model); }
+void destroy(void* model) { delete static_cast<Model*>(model); }
 
-void NAME(load)(void* handle, uint8_t config, int id, uint64_t load) {
+void load(void* handle, uint8_t config, int id, uint64_t load) {
   Model& model = *static_cast<Model*>(handle);
   model.queues[id].clear();
   model.top.cfg_i = config;
@@ -74,13 +63,13 @@ void NAME(load)(void* handle, uint8_t config, int id, uint64_t load) {
   model.top.load_valid_i = 0;
 }
 
-void NAME(offer)(void* handle, int id, uint16_t stamp) {
+void offer(void* handle, int id, uint16_t stamp) {
   static_cast<Model*>(handle)->queues[id].push_back(stamp);
 }
 
 // Starts a decision and runs until the next could start. Reports the decision that ends meanwhile,
 // usually the previous one.
-void NAME(decide)(void* handle, uint16_t step, Decided* out) {
+void decide(void* handle, uint16_t step, Decided* out) {
   Model& model = *static_cast<Model*>(handle);
   MODEL& top = model.top;
   *out = Decided{};
@@ -107,7 +96,7 @@ void NAME(decide)(void* handle, uint16_t step, Decided* out) {
 }
 
 // Returns the pending decision, if any, once it ends.
-void NAME(finish)(void* handle, Decided* out) {
+void finish(void* handle, Decided* out) {
   Model& model = *static_cast<Model*>(handle);
   *out = Decided{};
   for (bool idle = false; !idle; out->cycles++) {
@@ -124,7 +113,7 @@ void NAME(finish)(void* handle, Decided* out) {
 }
 
 // Reads the contexts of a tile, whose number is first in `out`; returns those outside the window.
-uint64_t NAME(inspect)(void* handle, int tile, Stream* out) {
+uint64_t inspect(void* handle, int tile, Stream* out) {
   Model& model = *static_cast<Model*>(handle);
   uint64_t range = 0;
   model.top.inspect_tile_i = tile;
@@ -141,4 +130,4 @@ uint64_t NAME(inspect)(void* handle, int tile, Stream* out) {
   }
   return range;
 }
-}
+}  // namespace

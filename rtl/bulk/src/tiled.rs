@@ -38,50 +38,22 @@ pub struct Configuration {
     pub streams: usize,
     /// Lanes of the network.
     pub width: usize,
-    new: unsafe extern "C" fn() -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
+    /// The functions of the library.
+    pub functions: TiledFunctions,
+}
+
+/// The functions of a verilated core; a model is passed as a pointer.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TiledFunctions {
+    create: unsafe extern "C" fn() -> *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void),
     load: unsafe extern "C" fn(*mut c_void, u8, c_int, u64),
     offer: unsafe extern "C" fn(*mut c_void, c_int, u16),
     decide: unsafe extern "C" fn(*mut c_void, u16, *mut Decided),
     finish: unsafe extern "C" fn(*mut c_void, *mut Decided),
     inspect: unsafe extern "C" fn(*mut c_void, c_int, *mut Stream) -> u64,
 }
-
-macro_rules! configuration {
-    ($name:ident, $streams:literal, $width:literal) => {{
-        unsafe extern "C" {
-            #[link_name = concat!(stringify!($name), "_new")]
-            fn new() -> *mut c_void;
-            #[link_name = concat!(stringify!($name), "_free")]
-            fn free(model: *mut c_void);
-            #[link_name = concat!(stringify!($name), "_load")]
-            fn load(model: *mut c_void, config: u8, id: c_int, load: u64);
-            #[link_name = concat!(stringify!($name), "_offer")]
-            fn offer(model: *mut c_void, id: c_int, stamp: u16);
-            #[link_name = concat!(stringify!($name), "_decide")]
-            fn decide(model: *mut c_void, step: u16, decided: *mut Decided);
-            #[link_name = concat!(stringify!($name), "_finish")]
-            fn finish(model: *mut c_void, decided: *mut Decided);
-            #[link_name = concat!(stringify!($name), "_inspect")]
-            fn inspect(model: *mut c_void, tile: c_int, streams: *mut Stream) -> u64;
-        }
-        Configuration {
-            name: stringify!($name),
-            streams: $streams,
-            width: $width,
-            new,
-            free,
-            load,
-            offer,
-            decide,
-            finish,
-            inspect,
-        }
-    }};
-}
-
-/// All compiled configurations.
-pub const CONFIGURATIONS: &[Configuration] = include!(concat!(env!("OUT_DIR"), "/tiled.rs"));
 
 impl Configuration {
     fn tiles(&self) -> usize {
@@ -104,34 +76,34 @@ struct Core {
 }
 
 // SAFETY of all calls: the handle is live until dropped and exclusive, numbers are within the
-// configuration's streams and tiles, structs match tiled.cpp.
+// configuration's streams and tiles, structs match rows.h.
 impl Core {
     fn new(configuration: Configuration) -> Self {
         // SAFETY: creates a model without arguments.
-        Self { configuration, handle: unsafe { (configuration.new)() } }
+        Self { configuration, handle: unsafe { (configuration.functions.create)() } }
     }
 
     fn load(&mut self, config: u8, stream: usize, load: u64) {
         // SAFETY: see above.
-        unsafe { (self.configuration.load)(self.handle, config, stream as c_int, load) }
+        unsafe { (self.configuration.functions.load)(self.handle, config, stream as c_int, load) }
     }
 
     fn offer(&mut self, stream: usize, stamp: u16) {
         // SAFETY: see above.
-        unsafe { (self.configuration.offer)(self.handle, stream as c_int, stamp) }
+        unsafe { (self.configuration.functions.offer)(self.handle, stream as c_int, stamp) }
     }
 
     fn decide(&mut self, step: u16) -> Decided {
         let mut decided = Decided::default();
         // SAFETY: see above.
-        unsafe { (self.configuration.decide)(self.handle, step, &raw mut decided) };
+        unsafe { (self.configuration.functions.decide)(self.handle, step, &raw mut decided) };
         decided
     }
 
     fn finish(&mut self) -> Decided {
         let mut decided = Decided::default();
         // SAFETY: see above.
-        unsafe { (self.configuration.finish)(self.handle, &raw mut decided) };
+        unsafe { (self.configuration.functions.finish)(self.handle, &raw mut decided) };
         decided
     }
 
@@ -140,7 +112,7 @@ impl Core {
         let mut streams = vec![Stream::default(); self.configuration.width];
         // SAFETY: see above; a tile has as many streams as lanes.
         let range = unsafe {
-            (self.configuration.inspect)(self.handle, tile as c_int, streams.as_mut_ptr())
+            (self.configuration.functions.inspect)(self.handle, tile as c_int, streams.as_mut_ptr())
         };
         (streams, range)
     }
@@ -149,7 +121,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         // SAFETY: made by `new`, freed once.
-        unsafe { (self.configuration.free)(self.handle) };
+        unsafe { (self.configuration.functions.destroy)(self.handle) };
     }
 }
 
