@@ -95,8 +95,9 @@ impl Transferred {
 }
 
 impl Feed for Transferred {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
-        Ok(self.0.next())
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
+        *next = self.0.next();
+        Ok(())
     }
 }
 

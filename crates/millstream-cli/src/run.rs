@@ -12,6 +12,7 @@ use millstream_sweep::{Grid, Setting, network_summary};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::available_parallelism;
 
 use crate::arguments::RunArguments;
 use crate::fabric;
@@ -55,6 +56,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
     let mut input = millstream_scenario::open(&scenario, arguments.pcap.is_some())?;
+    if available_parallelism().is_ok_and(|processors| processors.get() > 1) {
+        input = input.compute_ahead();
+    }
     refuse_collisions(&output_flags(arguments), &inputs)?;
     let departures = open(&arguments.departures)?;
     let summary_file = open(&arguments.summary)?;

@@ -37,9 +37,21 @@ pub struct Input {
     /// The progress of reading its files.
     pub reading: Arc<ReadProgress>,
     captures: Vec<CaptureInput>,
+    /// Whether a source computes its arrivals; those that read a file have their own thread.
+    computes: bool,
 }
 
 impl Input {
+    /// Computes the arrivals ahead of their use, in a thread of its own. On two processors a run
+    /// then takes less time, and more processor time. No effect if no source computes arrivals.
+    #[must_use]
+    pub fn compute_ahead(mut self) -> Self {
+        if self.computes {
+            self.feed = Box::new(Threaded::new(self.feed));
+        }
+        self
+    }
+
     /// Returns notes for the user about unmatched and reordered packets; call it after reading.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
@@ -144,6 +156,7 @@ pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficErro
 fn open_sources(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficError> {
     let mut feeds: Vec<Box<dyn Feed>> = Vec::new();
     let mut captures = Vec::new();
+    let mut computes = false;
     let reading = Arc::<ReadProgress>::default();
     let mut videos = BTreeMap::new();
     // Each file gives one feed, at the position of its first stream.
@@ -168,10 +181,13 @@ fn open_sources(scenario: &Scenario, keep_frames: bool) -> Result<Input, Traffic
                     feeds.push(Box::new(Threaded::new(Box::new(capture))));
                 }
             }
-            source => feeds.push(generator(scenario, stream, source, &mut videos)?),
+            source => {
+                computes = true;
+                feeds.push(generator(scenario, stream, source, &mut videos)?);
+            }
         }
     }
-    Ok(Input { feed: Merge::of(feeds)?, reading, captures })
+    Ok(Input { feed: Merge::of(feeds)?, reading, captures, computes })
 }
 
 fn trace(
@@ -303,4 +319,31 @@ fn generator(
             unreachable!("files are opened by their first stream")
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrivals_computed_ahead_are_the_same() {
+        let text = r#"
+            scenario.duration = "20 ms"
+            link.rate = "1 Gbit/s"
+            scheduler.discipline = "fifo"
+            [[stream]]
+            name = "a"
+            source = { kind = "cbr", bytes = 100, rate = "300 Mbit/s" }
+            [[stream]]
+            name = "b"
+            source = { kind = "poisson", bytes = 100, rate = "300 Mbit/s" }
+        "#;
+        let scenario = Scenario::parse("s.toml", text, Path::new("")).unwrap();
+        let arrivals = |mut input: Input| {
+            std::iter::from_fn(|| input.feed.next_arrival().unwrap()).collect::<Vec<_>>()
+        };
+        let direct = arrivals(open(&scenario, false).unwrap());
+        assert!((14_000..16_000).contains(&direct.len()), "{}", direct.len());
+        assert_eq!(arrivals(open(&scenario, false).unwrap().compute_ahead()), direct);
+    }
 }

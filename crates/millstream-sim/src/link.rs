@@ -132,9 +132,12 @@ pub fn run_on(
 ) -> Result<End, RunError> {
     let mut observer = EventSink { listener, frames: Slab::new(), failed: None };
     let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
-    let mut next = next_arrival_before(feed, until_ns)?;
+    let mut next = None;
+    next_before(feed, until_ns, &mut next)?;
     let mut returns = CreditReturns::default();
     let (mut free_ns, mut end_ns) = (0, 0);
+    // The length of the last packet and its transmission time: many packets are equal.
+    let mut last = (0, scenario.link.transmission_ns(0));
     loop {
         let now_ns = match &next {
             _ if scheduler.total_waiting() > 0 => free_ns,
@@ -150,27 +153,33 @@ pub fn run_on(
         loop {
             let arrival_ns = next.as_ref().map_or(u64::MAX, |arrival| arrival.time_ns);
             returns.deliver_until(arrival_ns.min(now_ns), scheduler);
-            let Some(arrival) = next.take_if(|arrival| arrival.time_ns <= now_ns) else { break };
+            let Some(arrival) = next.as_mut().filter(|arrival| arrival.time_ns <= now_ns) else {
+                break;
+            };
             let (time_ns, stream, bytes) =
                 (arrival.time_ns, StreamId(arrival.stream), arrival.bytes);
             observer.listener.arrived(stream, time_ns, bytes);
-            let packet = Packet { bytes, tag: observer.keep(arrival.frame) };
+            let packet = Packet { bytes, tag: observer.keep(arrival.frame.take()) };
             if let Err(full) = scheduler.enqueue(time_ns, stream, packet) {
                 observer.report_departure(&full);
             }
-            next = next_arrival_before(feed, until_ns)?;
+            next_before(feed, until_ns, &mut next)?;
         }
         if observer.listener.stop(now_ns) {
             break;
         }
-        if let Some(departure) = scheduler.decide(now_ns, &mut observer) {
-            free_ns = now_ns.saturating_add(scenario.link.transmission_ns(departure.bytes));
+        // By reference: a copy right after the write stalls the processor.
+        if let Some(departure) = &scheduler.decide(now_ns, &mut observer) {
+            if departure.bytes != last.0 {
+                last = (departure.bytes, scenario.link.transmission_ns(departure.bytes));
+            }
+            free_ns = now_ns.saturating_add(last.1);
             end_ns = free_ns;
             if let Some(credits) = scenario.link.credits {
-                returns.schedule(free_ns.saturating_add(credits.return_delay_ns), &departure);
+                returns.schedule(free_ns.saturating_add(credits.return_delay_ns), departure);
             }
             observer.listener.busy(now_ns, free_ns);
-            observer.report_departure(&departure);
+            observer.report_departure(departure);
         } else if scheduler.total_waiting() > 0 {
             // No packet is eligible: wait for the next event, or end if there is none.
             let events = [
@@ -217,12 +226,18 @@ impl CreditReturns {
     }
 }
 
-/// Returns the next arrival before `until_ns`.
-pub(crate) fn next_arrival_before(
+/// Replaces `next` by the next arrival before `until_ns`, or by `None`.
+#[inline]
+pub(crate) fn next_before(
     feed: &mut dyn Feed,
     until_ns: u64,
-) -> Result<Option<Arrival>, TrafficError> {
-    Ok(feed.next_arrival()?.filter(|arrival| arrival.time_ns < until_ns))
+    next: &mut Option<Arrival>,
+) -> Result<(), TrafficError> {
+    feed.next_into(next)?;
+    if next.as_ref().is_some_and(|arrival| arrival.time_ns >= until_ns) {
+        *next = None;
+    }
+    Ok(())
 }
 
 /// The tag of a packet without a captured frame.

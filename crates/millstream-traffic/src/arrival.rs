@@ -31,11 +31,22 @@ pub struct FrameBytes {
 
 /// A source of arrivals in time order.
 pub trait Feed: Send {
-    /// Returns the next arrival, or `None` when the source has ended. Times never decrease.
+    /// Replaces `next` by the next arrival, or by `None` when the source has ended. Times never
+    /// decrease. An arrival is written in place: copying it right after stalls the processor.
     ///
     /// # Errors
-    /// Fails if the source's input is unreadable or malformed.
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError>;
+    /// Fails if the source's input is unreadable or malformed; `next` has then any value.
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError>;
+
+    /// Returns the next arrival, or `None` when the source has ended.
+    ///
+    /// # Errors
+    /// See [`next_into`](Self::next_into).
+    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+        let mut next = None;
+        self.next_into(&mut next)?;
+        Ok(next)
+    }
 }
 
 /// An error of an input: what is wrong, where, and a valid alternative.

@@ -23,11 +23,12 @@ impl Backlog {
 }
 
 impl Feed for Backlog {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
-        Ok(self.left.checked_sub(1).map(|left| {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
+        *next = self.left.checked_sub(1).map(|left| {
             self.left = left;
             self.arrival.clone()
-        }))
+        });
+        Ok(())
     }
 }
 

@@ -157,12 +157,13 @@ impl CaptureFeed {
 }
 
 impl Feed for CaptureFeed {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
+        *next = None;
         loop {
             self.number += 1;
             let packet = match self.capture.next_packet() {
                 Ok(packet) => packet,
-                Err(pcap::Error::NoMorePackets) => return Ok(None),
+                Err(pcap::Error::NoMorePackets) => return Ok(()),
                 Err(error) => {
                     return Err(TrafficError::new(error.to_string())
                         .path(&self.path)
@@ -192,7 +193,8 @@ impl Feed for CaptureFeed {
             let frame = self.keep_frames.then(|| {
                 Box::new(FrameBytes { captured: packet.data.to_vec(), original_bytes: bytes })
             });
-            return Ok(Some(Arrival { time_ns: self.last_ns, stream, bytes, flow, frame }));
+            *next = Some(Arrival { time_ns: self.last_ns, stream, bytes, flow, frame });
+            return Ok(());
         }
     }
 }

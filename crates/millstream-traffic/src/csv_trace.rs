@@ -143,9 +143,10 @@ impl<R: Read> CsvTrace<R> {
 
 impl<R: Read + Send> Feed for CsvTrace<R> {
     #[inline]
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
+        *next = None;
         if !self.read_row()? {
-            return Ok(None);
+            return Ok(());
         }
         if self.row.len() != HEADER.len() {
             let message = format!("{} fields instead of {}", self.row.len(), HEADER.len());
@@ -164,7 +165,8 @@ impl<R: Read + Send> Feed for CsvTrace<R> {
             return Err(self.error(&message).help("rows must be in time order"));
         }
         self.last_ns = time_ns;
-        Ok(Some(Arrival { time_ns, stream, bytes, flow: None, frame: None }))
+        *next = Some(Arrival { time_ns, stream, bytes, flow: None, frame: None });
+        Ok(())
     }
 }
 

@@ -32,22 +32,23 @@ pub struct Generator {
 }
 
 impl Feed for Generator {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
         if self.packets == 0 {
-            return Ok(None);
+            *next = None;
+            return Ok(());
         }
         self.packets -= 1;
         let more = self.random.below(u64::from(self.largest - self.bytes) + 1);
         // At most `largest`, which has 32 bits.
         let bytes = self.bytes + u32::try_from(more).unwrap_or(0);
-        let arrival =
-            Arrival { time_ns: self.time_ns, stream: self.stream, bytes, flow: None, frame: None };
+        let (time_ns, stream) = (self.time_ns, self.stream);
+        *next = Some(Arrival { time_ns, stream, bytes, flow: None, frame: None });
         self.time_ns = self.time_ns.saturating_add(self.interval_ns);
         self.pause_after = self.pause_after.saturating_sub(1);
         if self.pause_after == 0 {
             self.time_ns = self.time_ns.saturating_add(std::mem::take(&mut self.pause_ns));
         }
-        Ok(Some(arrival))
+        Ok(())
     }
 }
 

@@ -40,21 +40,26 @@ impl Merge {
 }
 
 impl Feed for Merge {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let Some(mut first) = self.order.peek_mut() else { return Ok(None) };
+        let Some(mut first) = self.order.peek_mut() else {
+            *next = None;
+            return Ok(());
+        };
         let at = first.0.1;
-        let next = self.feeds[at].next_arrival().unwrap_or_else(|error| {
+        let head = &mut self.heads[at];
+        *next = head.take();
+        if let Err(error) = self.feeds[at].next_into(head) {
             self.failed = Some(error);
-            None
-        });
-        match &next {
+            *head = None;
+        }
+        match head {
             Some(arrival) => first.0.0 = arrival.time_ns,
             None => drop(PeekMut::pop(first)),
         }
-        Ok(std::mem::replace(&mut self.heads[at], next))
+        Ok(())
     }
 }
 
@@ -75,6 +80,9 @@ mod tests {
             .map(|arrival| (arrival.time_ns, arrival.stream))
             .collect();
         assert_eq!(all, [(5, 0), (10, 2), (15, 0), (15, 1), (15, 1), (15, 2), (20, 2), (25, 0)]);
+        let mut next = Backlog::new(0, 1, 1, 0).next_arrival().unwrap();
+        merged.next_into(&mut next).unwrap();
+        assert_eq!(next, None, "the end replaces an arrival");
     }
 
     #[test]
@@ -97,18 +105,13 @@ mod tests {
     fn an_error_follows_the_preceding_arrival() {
         struct Failing(u64);
         impl Feed for Failing {
-            fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+            fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
                 self.0 += 1;
-                match self.0 {
-                    1 => Ok(Some(Arrival {
-                        time_ns: 7,
-                        stream: 0,
-                        bytes: 1,
-                        flow: None,
-                        frame: None,
-                    })),
-                    _ => Err(TrafficError::new("broken")),
+                if self.0 > 1 {
+                    return Err(TrafficError::new("broken"));
                 }
+                *next = Some(Arrival { time_ns: 7, stream: 0, bytes: 1, flow: None, frame: None });
+                Ok(())
             }
         }
         let backlog = Backlog::new(1, 1, 1, 9);

@@ -36,16 +36,17 @@ impl ParetoOnOff {
 }
 
 impl Feed for ParetoOnOff {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
         let packet = self.sources.next().filter(|packet| packet.time_ns < self.stop_ns);
         let stream = self.stream;
-        Ok(packet.map(|packet| Arrival {
+        *next = packet.map(|packet| Arrival {
             time_ns: packet.time_ns,
             stream,
             bytes: packet.bytes,
             flow: None,
             frame: None,
-        }))
+        });
+        Ok(())
     }
 }
 

@@ -61,10 +61,11 @@ impl Poisson {
 }
 
 impl Feed for Poisson {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
         let (stream, bytes) = (self.stream, self.bytes);
         let time_ns = self.times.next().filter(|time_ns| *time_ns < self.stop_ns);
-        Ok(time_ns.map(|time_ns| Arrival { time_ns, stream, bytes, flow: None, frame: None }))
+        *next = time_ns.map(|time_ns| Arrival { time_ns, stream, bytes, flow: None, frame: None });
+        Ok(())
     }
 }
 

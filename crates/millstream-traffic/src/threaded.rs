@@ -93,13 +93,14 @@ fn read(mut feed: Box<dyn Feed>, full: &SyncSender<Message>, empty: &Receiver<Ve
 
 impl Feed for Threaded {
     #[inline]
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
         loop {
-            if let Some(arrival) = self.batch.pop() {
-                return Ok(Some(arrival));
+            *next = self.batch.pop();
+            if next.is_some() {
+                return Ok(());
             }
             if let Some(how) = &mut self.stopped {
-                return std::mem::replace(how, Ok(())).map(|()| None);
+                return std::mem::replace(how, Ok(()));
             }
             self.refill();
         }
@@ -126,7 +127,7 @@ mod tests {
     fn a_reader_that_panics_is_an_error_and_not_the_end() {
         struct Panicking;
         impl Feed for Panicking {
-            fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+            fn next_into(&mut self, _: &mut Option<Arrival>) -> Result<(), TrafficError> {
                 panic!("a panic for this test")
             }
         }
@@ -139,9 +140,10 @@ mod tests {
     fn the_reader_ends_after_the_drop() {
         struct Endless(std::sync::mpsc::Sender<()>);
         impl Feed for Endless {
-            fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+            fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
                 let _alive = &self.0;
-                Ok(Some(Arrival { time_ns: 0, stream: 0, bytes: 0, flow: None, frame: None }))
+                *next = Some(Arrival { time_ns: 0, stream: 0, bytes: 0, flow: None, frame: None });
+                Ok(())
             }
         }
         let (alive, ended) = std::sync::mpsc::channel();
@@ -157,18 +159,13 @@ mod tests {
     fn an_error_follows_the_preceding_arrivals() {
         struct Failing(u64);
         impl Feed for Failing {
-            fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+            fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
                 self.0 += 1;
-                match self.0 {
-                    1 => Ok(Some(Arrival {
-                        time_ns: 1,
-                        stream: 0,
-                        bytes: 1,
-                        flow: None,
-                        frame: None,
-                    })),
-                    _ => Err(TrafficError::new("broken")),
+                if self.0 > 1 {
+                    return Err(TrafficError::new("broken"));
                 }
+                *next = Some(Arrival { time_ns: 1, stream: 0, bytes: 1, flow: None, frame: None });
+                Ok(())
             }
         }
         let mut threaded = Threaded::new(Box::new(Failing(0)));

@@ -18,7 +18,7 @@ use super::connection::Connection;
 use super::hop::{HopState, Shared};
 use super::packets::{Content, InFlight};
 use super::report::{NetworkReport, SourceCounts};
-use crate::link::{End, Listener, RunError, next_arrival_before};
+use crate::link::{End, Listener, RunError, next_before};
 use pages::Client;
 use transfers::OpenTransfers;
 
@@ -220,7 +220,8 @@ impl<'a> Simulation<'a> {
 
     /// Runs to the end.
     pub(super) fn run(mut self, feed: &mut dyn Feed) -> Result<End, RunError> {
-        let mut next = next_arrival_before(feed, self.until_ns)?;
+        let mut next = None;
+        next_before(feed, self.until_ns, &mut next)?;
         loop {
             let event_ns = self.events.peek().map(|event| event.0.0);
             let arrival_ns = next.as_ref().map(|arrival| arrival.time_ns);
@@ -234,7 +235,7 @@ impl<'a> Simulation<'a> {
             }
             while let Some(arrival) = next.take_if(|arrival| arrival.time_ns == now_ns) {
                 self.arrive_from_feed(arrival);
-                next = next_arrival_before(feed, self.until_ns)?;
+                next_before(feed, self.until_ns, &mut next)?;
             }
             if !self.decide() {
                 break;

@@ -162,9 +162,10 @@ impl MpegFeed {
 }
 
 impl Feed for MpegFeed {
-    fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
+    fn next_into(&mut self, next: &mut Option<Arrival>) -> Result<(), TrafficError> {
         if self.remaining_bytes == 0 && !self.advance() {
-            return Ok(None);
+            *next = None;
+            return Ok(());
         }
         let largest = self.packets.largest_bytes.unwrap_or(u32::MAX).max(1);
         let bytes = self.remaining_bytes.min(largest);
@@ -177,7 +178,8 @@ impl Feed for MpegFeed {
         };
         self.packet += 1;
         let time_ns = self.frame_ns.saturating_add(offset_ns);
-        Ok(Some(Arrival { time_ns, stream: self.stream, bytes, flow: None, frame: None }))
+        *next = Some(Arrival { time_ns, stream: self.stream, bytes, flow: None, frame: None });
+        Ok(())
     }
 }
 
