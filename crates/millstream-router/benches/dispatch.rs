@@ -9,7 +9,7 @@
 //! Each number is the median of seven runs of 0.2 s in Mpps, each error the largest of the seven.
 //! Run `cargo bench -p millstream-router --bench dispatch`.
 
-use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::catalogue::{DisciplineRow, Options};
 use millstream::{Contract, Link};
 use millstream_router::live::{Clock, CpuTimeSample};
 use millstream_router::{
@@ -112,6 +112,8 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
     } else {
         vec![input(1_000_000)]
     };
+    let fair = DisciplineRow::parse("wf2q+").expect("in the catalogue");
+    let options = Options { link: Link::new(1 << 46, 0), ..Options::default() };
     let plan = Plan {
         stages,
         batch: Batch { packets: BATCH, time_ns: u64::MAX, batch_wait_ns: 50_000 },
@@ -128,9 +130,9 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
         outputs: vec![OutputPlan {
             reservation: 1_000_000,
             throttle: None,
-            discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
-            options: Options { link: Link::new(1 << 46, 0), ..Options::default() },
-            structure: if paths <= 16 { StructureName::Scan } else { StructureName::Heap },
+            discipline: fair,
+            structure: fair.auto_structure(&options, paths as usize),
+            options,
             is_ingress: false,
         }],
     };

@@ -6,7 +6,7 @@
 //! without, ns a packet. Run `cargo bench -p millstream-router`. With `-- PATHS BATCH PACKETS` it
 //! routes that many packets once, for profilers and instruction counters.
 
-use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::catalogue::{DisciplineRow, Options};
 use millstream::{Contract, Link};
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool, Port, Routes,
@@ -96,14 +96,15 @@ fn routed(paths: u16, batch: u32, measures: bool, over: impl Fn(u64, u64) -> boo
     }
     let fair = DisciplineRow::parse("wf2q+").expect("in the catalogue");
     let link = Link::new(1 << 46, 0);
-    let structure = if paths <= 16 { StructureName::Scan } else { StructureName::Heap };
+    let options = Options { link, ..Options::default() };
+    let structure = fair.auto_structure(&options, paths.into());
     // The functions reserve as much as input and output together: 1, 2 or 3 parts in turn.
     let reservation = |path: u16| u32::from(path % 3 + 1) * (1_000_000 / u32::from(paths));
     let output = || OutputPlan {
         reservation: 1_000_000,
         throttle: None,
         discipline: fair,
-        options: Options { link, ..Options::default() },
+        options: options.clone(),
         structure,
         is_ingress: false,
     };
