@@ -22,9 +22,10 @@
 //! changes, all streams are reinserted. The number of insertions between two such moves is at least
 //! the number of streams.
 //!
-//! With many streams, each stream entry and bucket is a cache miss. So the calendar prefetches the
-//! entries of the buckets behind the front, and a few decisions before a service the bucket of the
-//! stream's next deadline.
+//! With many streams, each stream entry, bucket, queue and head is a cache miss. So the calendar
+//! prefetches the entries of the buckets behind the front and, when the front takes a stream, the
+//! bucket of its next deadline: the stream is inserted there after a service or a miss. Queues and
+//! heads follow some places before a stream is first.
 
 use alloc::vec::Vec;
 
@@ -64,10 +65,10 @@ const TAKEN: usize = 64;
 /// The greatest number of streams in the front with equal deadlines.
 const MOST_TIED: usize = 24;
 
-/// The distance, in decisions, at which a stream's queue is prefetched.
+/// The place in the front at which a stream's queue is prefetched.
 const QUEUE_AHEAD: usize = 6;
 
-/// The distance, in decisions, at which a stream's head and next bucket are prefetched.
+/// The place in the front at which a stream's head is prefetched.
 const HEAD_AHEAD: usize = 3;
 
 /// The location of a stream.
@@ -152,6 +153,8 @@ pub(super) struct Calendar {
     placed: u32,
     /// The entries of streams in buckets before this one were prefetched.
     prefetched_until: u64,
+    /// The streams that have left the front by a miss since the last prefetch of queues.
+    missed: usize,
     /// Orders streams with equal deadlines.
     dwcs: Dwcs<EdfFirst>,
     moving: Vec<u32>,
@@ -170,6 +173,7 @@ impl Calendar {
             backup: IndexedHeap::default(),
             placed: 0,
             prefetched_until: 0,
+            missed: 0,
             dwcs: Dwcs::new(options),
             moving: Vec::new(),
         }
@@ -461,6 +465,20 @@ impl Calendar {
         if chain != NO_CHAIN {
             self.take_chain(chain, count);
         }
+        if self.is_large() {
+            self.prefetch_next_buckets(count);
+        }
+    }
+
+    /// Prefetches the buckets of the next deadlines of the last `count` streams of the front.
+    #[inline(always)]
+    fn prefetch_next_buckets(&self, count: usize) {
+        let entries = self.front.entries();
+        for entry in &entries[entries.len().saturating_sub(count)..] {
+            let line = &self.lines[self.front.stream(*entry) as usize];
+            let number = self.width.bucket(line.state.next_deadline_ns());
+            prefetch(&self.buckets, ring_place(number, self.buckets.len()));
+        }
     }
 
     /// Moves the streams of a chain to the end of the front, which has `taken` streams of the
@@ -527,6 +545,7 @@ impl Calendar {
     pub(super) fn take_due(&mut self, now_ns: u64) -> Option<u32> {
         let first = self.front.first().filter(|first| self.front.distance(*first) <= now_ns)?;
         self.front.remove_first();
+        self.missed += 1;
         Some(self.front.stream(first))
     }
 
@@ -579,20 +598,20 @@ impl Calendar {
         }
     }
 
-    /// Prefetches what the decisions after this one need.
+    /// Prefetches the queues and heads that the decisions after this one need.
     #[inline(always)]
-    pub(super) fn prefetch(&self, backlog: &impl Backlog<()>) {
+    pub(super) fn prefetch(&mut self, backlog: &impl Backlog<()>) {
         if !self.is_large() {
             return;
         }
-        if let Some(entry) = self.front.get(QUEUE_AHEAD) {
-            backlog.soon(StreamId(self.front.stream(entry)));
-        }
-        if let Some(entry) = self.front.get(HEAD_AHEAD) {
-            let stream = self.front.stream(entry);
-            let target = self.lines[stream as usize].state.next_deadline_ns();
-            prefetch(&self.buckets, ring_place(self.width.bucket(target), self.buckets.len()));
-            backlog.next(StreamId(stream));
+        // Each stream that has left brings another one to the places.
+        for back in 0..=core::mem::take(&mut self.missed).min(HEAD_AHEAD) {
+            if let Some(entry) = self.front.get(QUEUE_AHEAD - back) {
+                backlog.soon(StreamId(self.front.stream(entry)));
+            }
+            if let Some(entry) = self.front.get(HEAD_AHEAD - back) {
+                backlog.next(StreamId(self.front.stream(entry)));
+            }
         }
     }
 
