@@ -128,7 +128,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         if Self::REGULATED {
             self.pending.reserve(streams);
         }
-        if D::Rank::EXPIRY != Expiry::Never {
+        if Self::EXPIRES {
             self.parked.reserve(streams);
             self.dropping.reserve(streams.saturating_sub(self.dropping.len()));
         }
@@ -140,7 +140,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     }
 
     fn has_deadlines(&self) -> bool {
-        D::Rank::EXPIRY != Expiry::Never
+        Self::EXPIRES
     }
 
     #[inline(always)]
@@ -224,10 +224,13 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) {
+        if !Self::EXPIRES {
+            return;
+        }
         let now_ns = now_ns.min(LAST_NS);
         let mut due = core::mem::take(&mut self.due);
         self.structure.due(now_ns, &mut due);
-        self.parked.collect_while(|&expiry_ns| expiry_ns <= now_ns, &mut due);
+        self.parked.collect_until(now_ns, &mut due);
         for stream in due.drain(..).map(StreamId) {
             match self.charge(stream, now_ns, observer) {
                 Charged::Drop { deadline_ns } => self.dropping.push((stream, deadline_ns)),
@@ -340,6 +343,9 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
+    /// `true` if ranks expire. A constant, so that nothing is compiled for those that do not.
+    const EXPIRES: bool = !matches!(D::Rank::EXPIRY, Expiry::Never);
+
     /// `true` if heads wait for their virtual start.
     const REGULATED: bool = <D::Selection as Selection<D>>::REGULATED;
 
@@ -408,7 +414,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
-        if D::Rank::EXPIRY != Expiry::Never {
+        if Self::EXPIRES {
             self.charge_misses(now_ns, backlog, observer);
         }
         self.prefetch(backlog);
@@ -721,7 +727,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
         let slot = &mut self.slots[stream.index()];
         slot.location = Location::Parked;
-        if D::Rank::EXPIRY != Expiry::Never {
+        if Self::EXPIRES {
             let rank = self.discipline.rank(&slot.state, slot.head);
             self.parked.insert(stream.0, rank.expiry_ns());
         }
@@ -791,7 +797,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             let Slot { location, .. } = *slot;
             placed += usize::from(location == Location::Structure);
             assert_eq!(self.pending.contains(stream), location == Location::Pending);
-            let expires = D::Rank::EXPIRY != Expiry::Never;
+            let expires = Self::EXPIRES;
             assert_eq!(self.parked.contains(stream), expires && location == Location::Parked);
             any_started |= Self::REGULATED && location.is_active() && self.has_started(stream);
         }

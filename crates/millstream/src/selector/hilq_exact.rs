@@ -266,7 +266,7 @@ impl HilqExact {
     fn charge_backup(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         let mut due = core::mem::take(&mut self.due);
         self.calendar.take_due_backup(now_ns, &mut due);
-        self.parked.collect_while(|&deadline_ns| deadline_ns <= now_ns, &mut due);
+        self.parked.collect_until(now_ns, &mut due);
         for stream in due.drain(..) {
             let parked = self.line(StreamId(stream)).place() == Location::Parked;
             if self.charge(stream, now_ns, observer) {

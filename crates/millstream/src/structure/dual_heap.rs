@@ -92,7 +92,7 @@ impl<R: Rank> Structure<R> for DualHeap<R> {
         {
             self.earliest_ns = earliest_ns;
             self.crossing.clear();
-            self.deadlines.collect_while(|&d| d == earliest_ns, &mut self.crossing);
+            self.deadlines.collect_until(earliest_ns, &mut self.crossing);
             for &stream in &self.crossing {
                 if let Some(rank) = self.ranks[stream as usize] {
                     self.tolerances.insert(stream, rank);
@@ -104,6 +104,6 @@ impl<R: Rank> Structure<R> for DualHeap<R> {
 
     #[inline]
     fn due(&self, now_ns: u64, out: &mut Vec<u32>) {
-        self.deadlines.collect_while(|&deadline_ns| deadline_ns <= now_ns, out);
+        self.deadlines.collect_until(now_ns, out);
     }
 }

@@ -19,10 +19,16 @@ impl<R> Default for Heap<R> {
     }
 }
 
+impl<R: Rank> Heap<R> {
+    // Constants, so that nothing is compiled for the other kinds of ranks.
+    const LEADS: bool = matches!(R::EXPIRY, Expiry::Leads);
+    const APART: bool = matches!(R::EXPIRY, Expiry::Apart);
+}
+
 impl<R: Rank> Structure<R> for Heap<R> {
     fn reserve(&mut self, streams: usize) {
         self.ranks.reserve(streams);
-        if R::EXPIRY == Expiry::Apart {
+        if Self::APART {
             self.expiries.reserve(streams);
         }
     }
@@ -30,7 +36,7 @@ impl<R: Rank> Structure<R> for Heap<R> {
     #[inline]
     fn insert(&mut self, stream: u32, rank: R) {
         self.ranks.insert(stream, rank);
-        if R::EXPIRY == Expiry::Apart {
+        if Self::APART {
             match rank.expiry_ns() {
                 u64::MAX => self.expiries.remove(stream),
                 expiry_ns => self.expiries.insert(stream, expiry_ns),
@@ -41,7 +47,7 @@ impl<R: Rank> Structure<R> for Heap<R> {
     #[inline]
     fn remove(&mut self, stream: u32) {
         self.ranks.remove(stream);
-        if R::EXPIRY == Expiry::Apart {
+        if Self::APART {
             self.expiries.remove(stream);
         }
     }
@@ -53,10 +59,11 @@ impl<R: Rank> Structure<R> for Heap<R> {
 
     #[inline]
     fn due(&self, now_ns: u64, out: &mut Vec<u32>) {
-        match R::EXPIRY {
-            Expiry::Never => {}
-            Expiry::Leads => self.ranks.collect_while(|rank| rank.expiry_ns() <= now_ns, out),
-            Expiry::Apart => self.expiries.collect_while(|&expiry_ns| expiry_ns <= now_ns, out),
+        if Self::LEADS {
+            self.ranks.collect_while(|rank| rank.expiry_ns() <= now_ns, out);
+        }
+        if Self::APART {
+            self.expiries.collect_until(now_ns, out);
         }
     }
 }

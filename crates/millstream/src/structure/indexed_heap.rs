@@ -197,6 +197,22 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     }
 }
 
+impl IndexedHeap<u64> {
+    /// Appends every stream whose key is at most `last`. O(1 + found).
+    #[inline]
+    pub fn collect_until(&self, last: u64, out: &mut Vec<u32>) {
+        if self.entries.first().is_some_and(|(first, _)| *first <= last) {
+            self.collect_some(last, out);
+        }
+    }
+
+    /// See [`collect_until`](Self::collect_until). Compiled once for all disciplines.
+    #[inline(never)]
+    fn collect_some(&self, last: u64, out: &mut Vec<u32>) {
+        self.collect_while(|key| *key <= last, out);
+    }
+}
+
 /// Returns whether `a` precedes `b`: by key, then by stream.
 #[inline]
 fn precedes<K: Ord>(a: &(K, u32), b: &(K, u32)) -> bool {
