@@ -24,8 +24,8 @@
 //!
 //! With many streams, each stream entry, bucket, queue and head is a cache miss. So the calendar
 //! prefetches the entries of the buckets behind the front and, when the front takes a stream, the
-//! bucket of its next deadline: the stream is inserted there after a service or a miss. Queues and
-//! heads follow some places before a stream is first.
+//! bucket of its next deadline: the stream is inserted there after a service or a miss. Queue and
+//! head follow some decisions before a service.
 
 use alloc::vec::Vec;
 
@@ -65,10 +65,10 @@ const TAKEN: usize = 64;
 /// The greatest number of streams in the front with equal deadlines.
 const MOST_TIED: usize = 24;
 
-/// The place in the front at which a stream's queue is prefetched.
+/// The distance, in decisions, at which a stream's queue is prefetched.
 const QUEUE_AHEAD: usize = 6;
 
-/// The place in the front at which a stream's head is prefetched.
+/// The distance, in decisions, at which a stream's head is prefetched.
 const HEAD_AHEAD: usize = 3;
 
 /// The location of a stream.
@@ -153,8 +153,6 @@ pub(super) struct Calendar {
     placed: u32,
     /// The entries of streams in buckets before this one were prefetched.
     prefetched_until: u64,
-    /// The streams that have left the front by a miss since the last prefetch of queues.
-    missed: usize,
     /// Orders streams with equal deadlines.
     dwcs: Dwcs<EdfFirst>,
     moving: Vec<u32>,
@@ -173,7 +171,6 @@ impl Calendar {
             backup: IndexedHeap::default(),
             placed: 0,
             prefetched_until: 0,
-            missed: 0,
             dwcs: Dwcs::new(options),
             moving: Vec::new(),
         }
@@ -545,7 +542,6 @@ impl Calendar {
     pub(super) fn take_due(&mut self, now_ns: u64) -> Option<u32> {
         let first = self.front.first().filter(|first| self.front.distance(*first) <= now_ns)?;
         self.front.remove_first();
-        self.missed += 1;
         Some(self.front.stream(first))
     }
 
@@ -600,18 +596,15 @@ impl Calendar {
 
     /// Prefetches the queues and heads that the decisions after this one need.
     #[inline(always)]
-    pub(super) fn prefetch(&mut self, backlog: &impl Backlog<()>) {
+    pub(super) fn prefetch(&self, backlog: &impl Backlog<()>) {
         if !self.is_large() {
             return;
         }
-        // Each stream that has left brings another one to the places.
-        for back in 0..=core::mem::take(&mut self.missed).min(HEAD_AHEAD) {
-            if let Some(entry) = self.front.get(QUEUE_AHEAD - back) {
-                backlog.soon(StreamId(self.front.stream(entry)));
-            }
-            if let Some(entry) = self.front.get(HEAD_AHEAD - back) {
-                backlog.next(StreamId(self.front.stream(entry)));
-            }
+        if let Some(entry) = self.front.get(QUEUE_AHEAD) {
+            backlog.soon(StreamId(self.front.stream(entry)));
+        }
+        if let Some(entry) = self.front.get(HEAD_AHEAD) {
+            backlog.next(StreamId(self.front.stream(entry)));
         }
     }
 
