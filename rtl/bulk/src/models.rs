@@ -49,7 +49,7 @@ struct Rows {
 /// All compiled configurations.
 #[derive(Debug)]
 pub struct Models {
-    /// Those of `msr_core`.
+    /// Those of `msr_core`, at least one.
     pub cores: Vec<model::Configuration>,
     /// Those of `msr_pair_core`.
     pub pairs: Vec<model::Configuration>,
@@ -72,6 +72,9 @@ impl Models {
             != (size_of::<CoreRow>(), size_of::<TiledRow>())
         {
             return Err(format!("{}: it has other structs; make it again", path.display()));
+        }
+        if rows.core_count == 0 {
+            return Err(format!("{}: it has no configuration of msr_core", path.display()));
         }
         // The names and functions are in the library.
         std::mem::forget(library);
