@@ -136,8 +136,8 @@ pub fn run_on(
     next_before(feed, until_ns, &mut next)?;
     let mut returns = CreditReturns::default();
     let (mut free_ns, mut end_ns) = (0, 0);
-    // The length of the last packet and its transmission time: many packets are equal.
-    let mut last = (0, scenario.link.transmission_ns(0));
+    // Many packets are as long as the one before.
+    let (mut last_bytes, mut last_ns) = (0, scenario.link.transmission_ns(0));
     loop {
         let now_ns = match &next {
             _ if scheduler.total_waiting() > 0 => free_ns,
@@ -170,10 +170,11 @@ pub fn run_on(
         }
         // By reference: a copy right after the write stalls the processor.
         if let Some(departure) = &scheduler.decide(now_ns, &mut observer) {
-            if departure.bytes != last.0 {
-                last = (departure.bytes, scenario.link.transmission_ns(departure.bytes));
+            if departure.bytes != last_bytes {
+                last_bytes = departure.bytes;
+                last_ns = scenario.link.transmission_ns(last_bytes);
             }
-            free_ns = now_ns.saturating_add(last.1);
+            free_ns = now_ns.saturating_add(last_ns);
             end_ns = free_ns;
             if let Some(credits) = scenario.link.credits {
                 returns.schedule(free_ns.saturating_add(credits.return_delay_ns), departure);

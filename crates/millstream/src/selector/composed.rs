@@ -296,7 +296,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     #[inline]
     fn is_alone(&self, stream: StreamId) -> bool {
         // False if each decision charges deadlines, takes turns or updates backlogs.
-        D::Rank::EXPIRY == Expiry::Never
+        !Self::EXPIRES
             && !Self::TAKES_TURNS
             && !Self::TRACKS_BACKLOG
             && self.placed + self.pending.len() == 1
@@ -355,7 +355,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// Returns a selector of `discipline` on `structure`, without streams.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
-        const { assert!(!Self::TRACKS_BACKLOG || matches!(D::Rank::EXPIRY, Expiry::Never)) };
+        const { assert!(!(Self::TRACKS_BACKLOG && Self::EXPIRES)) };
         Self {
             discipline,
             structure,
@@ -414,9 +414,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         backlog: &mut impl Backlog<D::Stamp>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<StreamId> {
-        if Self::EXPIRES {
-            self.charge_misses(now_ns, backlog, observer);
-        }
+        self.charge_misses(now_ns, backlog, observer);
         self.prefetch(backlog);
         let selected = if Self::REGULATED {
             self.first_regulated()
@@ -797,8 +795,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             let Slot { location, .. } = *slot;
             placed += usize::from(location == Location::Structure);
             assert_eq!(self.pending.contains(stream), location == Location::Pending);
-            let expires = Self::EXPIRES;
-            assert_eq!(self.parked.contains(stream), expires && location == Location::Parked);
+            let is_parked = Self::EXPIRES && location == Location::Parked;
+            assert_eq!(self.parked.contains(stream), is_parked);
             any_started |= Self::REGULATED && location.is_active() && self.has_started(stream);
         }
         assert_eq!(self.placed, placed, "the number of streams in the structure is wrong");

@@ -198,7 +198,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
 }
 
 impl IndexedHeap<u64> {
-    /// Appends every stream whose key is at most `last`. O(1 + found).
+    /// Appends the streams with keys up to `last`. O(1 + found).
     #[inline]
     pub fn collect_until(&self, last: u64, out: &mut Vec<u32>) {
         if self.entries.first().is_some_and(|(first, _)| *first <= last) {
