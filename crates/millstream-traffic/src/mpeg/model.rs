@@ -9,7 +9,7 @@
 //! peak/mean 4.37, H 0.83 (Fitzek and Reisslein 2001).
 
 use super::{Frame, FrameKind};
-use crate::random::Random;
+use crate::random::{Random, quantile_above};
 
 use FrameKind::{B, I, P};
 
@@ -60,9 +60,10 @@ impl Mpeg4Model {
         let mut model = Self::new(mean_bytes, seed, stream);
         // A random instant selects a scene with a probability proportional to its length.
         let groups = loop {
-            let groups = model.scene_length();
-            if model.random.uniform() * LONGEST_SCENE < groups {
-                break (groups * model.random.uniform()) as u32 + 1;
+            let tail = model.random.uniform();
+            let threshold = model.random.uniform() * LONGEST_SCENE;
+            if let Some(groups) = quantile_above(threshold, SHORTEST_SCENE, SCENE_SHAPE, tail) {
+                break (groups.min(LONGEST_SCENE) * model.random.uniform()) as u32 + 1;
             }
         };
         model.scene_level = model.draw_scene_level();

@@ -53,7 +53,8 @@ impl CreditAccounts {
         if let Some(to) = to {
             places[to] += credits;
         }
-        let out: u32 = places.iter().sum();
+        let [in_flight, buffered, returning] = *places;
+        let out = in_flight + buffered + returning;
         assert!(out <= capacity, "link {link}, channel {channel}: {places:?} of {capacity}");
     }
 
