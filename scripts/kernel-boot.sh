@@ -24,8 +24,6 @@ modules=(
     cls_flower cls_u32
 )
 release=$(basename "$root"/usr/lib/modules/*)
-vmlinuz=$root/usr/lib/modules/$release/vmlinuz
-[ -e "$vmlinuz" ] || vmlinuz=$root/boot/vmlinuz-$release
 
 # Runs a program of the unpacked release by its own loader.
 tool() {
@@ -94,7 +92,7 @@ timeout 1800 "$root/usr/lib64/ld-linux-x86-64.so.2" \
     "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" \
     -m 1024 -smp 1 -display none -no-reboot -nic none -icount shift=1,sleep=off -rtc clock=vm \
     -monitor none -serial stdio -serial "file:$dir/result" \
-    -kernel "$vmlinuz" -initrd "$dir/initrd" \
+    -kernel "$dir/vmlinux" -initrd "$dir/initrd" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off" </dev/null |
     sed -u 's|\r||g' | tee "$dir/console"
 grep -q '^STATUS 0$' "$dir/console"

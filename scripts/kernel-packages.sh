@@ -13,7 +13,7 @@ root="$dir/root"
 pinned=${KERNEL:-7.3.4+deb13-cloud-amd64}
 # The first release with BPF qdiscs.
 oldest=6.16
-stamp="$dir/unpacked-$pinned-3"
+stamp="$dir/unpacked-$pinned-4"
 [ ! -e "$stamp" ] || exit 0
 
 rm -rf "$dir"
@@ -46,7 +46,7 @@ releases() {
 use_suites trixie
 apt-get "${options[@]}" install -qq --yes --download-only --no-install-recommends \
     clang-19 libbpf-dev libc6-dev iproute2 iputils-ping busybox-static qemu-system-x86 cpio \
-    xz-utils nftables bpftool >/dev/null
+    xz-utils zstd nftables bpftool >/dev/null
 release=
 for suite in trixie-backports forky sid; do
     use_suites "$suite"
@@ -70,4 +70,16 @@ for package in "$dir"/apt/archives/*.deb; do
     dpkg-deb -x "$package" "$root"
 done
 rm -rf "$dir/apt"
+
+# The emulated machine needs two seconds to decompress its kernel; QEMU starts an uncompressed one
+# that has an entry for it (PVH).
+image=$root/usr/lib/modules/$release/vmlinuz
+[ -e "$image" ] || image=$root/boot/vmlinuz-$release
+matches=$(LC_ALL=C grep -abo -P '\x28\xb5\x2f\xfd' "$image" || true)
+# The bytes after the compressed kernel are an error to zstd.
+tail -c "+$((${matches%%:*} + 1))" "$image" | "$root/usr/lib64/ld-linux-x86-64.so.2" \
+    --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/bin/zstd" -dcq \
+    >"$dir/vmlinux" 2>/dev/null || true
+notes=$(readelf -n "$dir/vmlinux" 2>/dev/null || true)
+[[ $notes =~ Xen[^$'\n']*0x00000012 ]] || cp "$image" "$dir/vmlinux"
 echo "$release" >"$stamp"
