@@ -257,7 +257,7 @@ impl HilqExact {
         // The calendar may have been rearranged.
         self.calendar.fill_front(now_ns, false);
         let first = self.calendar.first();
-        self.calendar.prefetch(backlog);
+        self.calendar.prefetch(backlog, true);
         first.map(StreamId)
     }
 
@@ -421,7 +421,7 @@ impl Select for HilqExact {
         if self.parked.is_empty()
             && let Some(stream) = self.calendar.clear_first(now_ns)
         {
-            self.calendar.prefetch(backlog);
+            self.calendar.prefetch(backlog, false);
             return Some(StreamId(stream));
         }
         self.charge_and_select(now_ns, backlog, observer)

@@ -25,7 +25,7 @@
 //! With many streams, each stream entry, bucket, queue and head is a cache miss. So the calendar
 //! prefetches the entries of the buckets behind the front and, when the front takes a stream, the
 //! bucket of its next deadline: the stream is inserted there after a service or a miss. Queue and
-//! head follow some decisions before a service.
+//! head follow some decisions before a service, those of several streams where deadlines pass.
 
 use alloc::vec::Vec;
 
@@ -70,6 +70,9 @@ const QUEUE_AHEAD: usize = 6;
 
 /// The distance, in decisions, at which a stream's head is prefetched.
 const HEAD_AHEAD: usize = 3;
+
+/// The number of streams for which queue and head are prefetched at a decision if deadlines pass.
+const LEAVING: usize = 3;
 
 /// The location of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -594,17 +597,23 @@ impl Calendar {
         }
     }
 
-    /// Prefetches the queues and heads that the decisions after this one need.
+    /// Prefetches the queues and heads that the decisions after this one need. If deadlines have
+    /// passed, `is_overloaded`, several streams leave the front at a decision.
     #[inline(always)]
-    pub(super) fn prefetch(&self, backlog: &impl Backlog<()>) {
+    pub(super) fn prefetch(&self, backlog: &impl Backlog<()>, is_overloaded: bool) {
         if !self.is_large() {
             return;
         }
-        if let Some(entry) = self.front.get(QUEUE_AHEAD) {
-            backlog.soon(StreamId(self.front.stream(entry)));
+        let several = if is_overloaded { LEAVING } else { 1 };
+        for place in QUEUE_AHEAD..QUEUE_AHEAD + several {
+            if let Some(entry) = self.front.get(place) {
+                backlog.soon(StreamId(self.front.stream(entry)));
+            }
         }
-        if let Some(entry) = self.front.get(HEAD_AHEAD) {
-            backlog.next(StreamId(self.front.stream(entry)));
+        for place in HEAD_AHEAD..HEAD_AHEAD + several {
+            if let Some(entry) = self.front.get(place) {
+                backlog.next(StreamId(self.front.stream(entry)));
+            }
         }
     }
 
