@@ -17,6 +17,7 @@ done
 cd "$(dirname "$0")/.."
 dir="$PWD/target/kernel"
 root="$dir/root"
+tool="$dir/tool"
 # In an order in which they load.
 modules=(
     veth sch_cake sch_htb sch_fq_codel
@@ -24,12 +25,6 @@ modules=(
     cls_flower cls_u32
 )
 release=$(basename "$root"/usr/lib/modules/*)
-
-# Runs a program of the unpacked release by its own loader.
-tool() {
-    "$root/usr/lib64/ld-linux-x86-64.so.2" \
-        --library-path "$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/llvm-19/lib" "$@"
-}
 
 image="$dir/image"
 if [ ! "$dir/base.cpio" -nt scripts/kernel-boot.sh ] || [ ! "$dir/base.cpio" -nt "$root" ]; then
@@ -39,7 +34,7 @@ if [ ! "$dir/base.cpio" -nt scripts/kernel-boot.sh ] || [ ! "$dir/base.cpio" -nt
     cp "$root/usr/lib64/ld-linux-x86-64.so.2" "$image/lib64/"
     for program in usr/sbin/bpftool usr/sbin/tc usr/sbin/nft usr/bin/ip usr/bin/ping; do
         cp "$root/$program" "$image/sbin/"
-        tool --list "$root/$program" | awk '$3 ~ /^\// { print $3 }'
+        "$tool" --list "$root/$program" | awk '$3 ~ /^\// { print $3 }'
     done | sort -u | xargs -I{} cp -L {} "$image/lib/"
     cp "$root/usr/lib/x86_64-linux-gnu/libgcc_s.so.1" "$image/lib/"
     # Without their signatures: the machine needs half a second to verify one.
@@ -72,7 +67,7 @@ echo "STATUS $?"
 poweroff -f
 INIT
     chmod +x "$image/init"
-    (cd "$image" && find . | tool "$root/usr/bin/cpio" -o -H newc --quiet) >"$dir/base.cpio"
+    (cd "$image" && find . | "$tool" "$root/usr/bin/cpio" -o -H newc --quiet) >"$dir/base.cpio"
 fi
 # The kernel unpacks concatenated archives one after another.
 rm -rf "$dir/test"
@@ -81,15 +76,14 @@ cp "$script" "$dir/test/test/script"
 for file in "${files[@]}"; do
     cp -L "$file" "$dir/test/test/"
 done
-(cd "$dir/test" && find . | tool "$root/usr/bin/cpio" -o -H newc --quiet) >"$dir/test.cpio"
+(cd "$dir/test" && find . | "$tool" "$root/usr/bin/cpio" -o -H newc --quiet) >"$dir/test.cpio"
 cat "$dir/base.cpio" "$dir/test.cpio" >"$dir/initrd"
 rm -f "$dir/result"
 # `icount` makes the machine's time that of its instructions, 2 ns each, so that a busy host does
 # not delay its timers; idle time passes at once. Mitigations of speculative execution would
 # only make the emulated kernel slower.
-timeout 1800 "$root/usr/lib64/ld-linux-x86-64.so.2" \
-    --library-path "$root/usr/lib/x86_64-linux-gnu" \
-    "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" \
+timeout 1800 "$tool" "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" \
+    -L "$root/usr/share/seabios" \
     -m 1024 -smp 1 -display none -no-reboot -nic none -icount shift=1,sleep=off -rtc clock=vm \
     -monitor none -serial stdio -serial "file:$dir/result" \
     -kernel "$dir/vmlinux" -initrd "$dir/initrd" \

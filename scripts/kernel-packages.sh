@@ -13,7 +13,7 @@ root="$dir/root"
 pinned=${KERNEL:-7.3.4+deb13-cloud-amd64}
 # The first release with BPF qdiscs.
 oldest=6.16
-stamp="$dir/unpacked-$pinned-4"
+stamp="$dir/unpacked-$pinned-5"
 [ ! -e "$stamp" ] || exit 0
 
 rm -rf "$dir"
@@ -71,15 +71,23 @@ for package in "$dir"/apt/archives/*.deb; do
 done
 rm -rf "$dir/apt"
 
+cat >"$dir/tool" <<'TOOL'
+#!/bin/sh
+# Runs a program of the unpacked release by its own loader.
+root=${0%/*}/root
+exec "$root/usr/lib64/ld-linux-x86-64.so.2" \
+    --library-path "$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/llvm-19/lib" "$@"
+TOOL
+chmod +x "$dir/tool"
+
 # The emulated machine needs two seconds to decompress its kernel; QEMU starts an uncompressed one
 # that has an entry for it (PVH).
 image=$root/usr/lib/modules/$release/vmlinuz
 [ -e "$image" ] || image=$root/boot/vmlinuz-$release
 matches=$(LC_ALL=C grep -abo -P '\x28\xb5\x2f\xfd' "$image" || true)
 # The bytes after the compressed kernel are an error to zstd.
-tail -c "+$((${matches%%:*} + 1))" "$image" | "$root/usr/lib64/ld-linux-x86-64.so.2" \
-    --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/usr/bin/zstd" -dcq \
-    >"$dir/vmlinux" 2>/dev/null || true
+tail -c "+$((${matches%%:*} + 1))" "$image" |
+    "$dir/tool" "$root/usr/bin/zstd" -dcq >"$dir/vmlinux" 2>/dev/null || true
 notes=$(readelf -n "$dir/vmlinux" 2>/dev/null || true)
 [[ $notes =~ Xen[^$'\n']*0x00000012 ]] || cp "$image" "$dir/vmlinux"
 echo "$release" >"$stamp"

@@ -16,6 +16,7 @@ source scripts/setup.sh
 scripts/kernel-packages.sh
 dir="$PWD/target/kernel"
 root="$dir/root"
+tool="$dir/tool"
 crate=crates/millstream-bpf
 writes_object=
 part=all
@@ -30,19 +31,14 @@ for argument in "$@"; do
     esac
 done
 
-tool() {
-    "$root/usr/lib64/ld-linux-x86-64.so.2" \
-        --library-path "$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/llvm-19/lib" "$@"
-}
-
 # The object that the program contains has the types of BTF and no debug information, so it does not
 # depend on the directory. Nor does it depend on the kernel: see kernel.h.
 llvm="$root/usr/lib/llvm-19"
-tool "$llvm/bin/clang" -O2 -g -gno-column-info -Wall -Werror -target bpf -D__TARGET_ARCH_x86 \
+"$tool" "$llvm/bin/clang" -O2 -g -gno-column-info -Wall -Werror -target bpf -D__TARGET_ARCH_x86 \
     -ffile-prefix-map="$PWD=." -resource-dir "$llvm/lib/clang/19" \
     -isystem "$root/usr/include" -isystem "$root/usr/include/x86_64-linux-gnu" \
     -c "$crate/src/c/qdisc.bpf.c" -o "$dir/debug.o"
-tool "$root/usr/sbin/bpftool" gen object "$dir/qdisc.bpf.o" "$dir/debug.o"
+"$tool" "$root/usr/sbin/bpftool" gen object "$dir/qdisc.bpf.o" "$dir/debug.o"
 if [ -n "$writes_object" ]; then
     cp "$dir/qdisc.bpf.o" "$crate/src/c/"
 elif ! cmp "$dir/qdisc.bpf.o" "$crate/src/c/qdisc.bpf.o"; then
