@@ -7,8 +7,8 @@
 //! ```
 //! No Rust library of SRT is kept as well as libsrt. The program runs outside of the confined
 //! server, so the server does not parse SRT. The program parses packets from a network, so it has
-//! no capabilities. Under a server that is root, its user is `nobody`. It serves one sender at a
-//! time.
+//! no capabilities. If the server runs as root, the program runs as `nobody`. It serves one sender
+//! at a time.
 
 use millstream_scenario::SrtInput;
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ const DROP: &str = "setpriv";
 const DROPPED: [&str; 5] =
     ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--pdeathsig", "KILL"];
 
-/// Further arguments if the server is root: an empty bounding set of capabilities, and `nobody` as
-/// user and group.
+/// More arguments if the server runs as root: they empty the bounding set of capabilities, and set
+/// user and group to `nobody`.
 const DROPPED_OF_ROOT: [&str; 4] =
     ["--bounding-set=-all", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
